@@ -1,0 +1,495 @@
+//! The first sublayer of a block: `x + dropout(output(attention(norm(x))))`.
+//!
+//! One sequence is one piece of work, so that its rows stay in a core's caches: norm, projections, the attention of every
+//! head ([`dense`] or [`sparse`]), output projection, residual.
+
+mod dense;
+mod sparse;
+
+use rayon::prelude::*;
+
+use crate::buffer::Buffer;
+use crate::linear::{
+    Columns, Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns,
+};
+use crate::matmul::{Left, Packed, Right, Start, multiply};
+use crate::rows::{self, RowDropout};
+use crate::selection::assert_valid_row;
+use crate::simd::padded;
+use crate::{Dropout, KeptKeys, Key, RowRule};
+use dense::{Head, HeadGradients};
+
+/// Which keys the queries keep.
+#[derive(Clone, Copy, Debug)]
+pub enum Selection<'a> {
+    /// All of them.
+    All,
+    /// The same keys for every input.
+    Pattern(&'a KeptKeys),
+    /// What a rule chooses from the scores.
+    Rule(&'a dyn RowRule),
+}
+
+/// The sublayer with everything it needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Attention<'a> {
+    /// Tokens of a sequence.
+    pub length: usize,
+    /// Values of a token.
+    pub width: usize,
+    /// Number of heads.
+    pub heads: usize,
+    /// Values of a query, key or value in one head.
+    pub head_width: usize,
+    /// Maps `width` → `heads * head_width`; head `h` has the columns from `h * head_width`.
+    pub query: Linear<'a>,
+    /// See `query`.
+    pub key: Linear<'a>,
+    /// See `query`.
+    pub value: Linear<'a>,
+    /// Map `heads * head_width` → `width`.
+    pub output: Linear<'a>,
+    /// Which keys the queries keep.
+    pub selection: Selection<'a>,
+    /// A score is this times the product of query and key.
+    pub scale: f32,
+    /// Added to the variance in the norm.
+    pub epsilon: f32,
+    /// On the attention weights. The row of query `i` in head `h` of sequence `b` has the key
+    /// `weight_site.child((b * heads + h) * length + i)`, its columns are the keys.
+    pub weight_dropout: Dropout,
+    /// See `weight_dropout`.
+    pub weight_site: Key,
+    /// Before the residual; row `t` (over all tokens) has the key `output_site.child(t)`.
+    pub output_dropout: Dropout,
+    /// See `output_dropout`.
+    pub output_site: Key,
+    /// Keys of the rows given to a rule, numbered like those of `weight_site`.
+    pub rule_site: Key,
+}
+
+/// What the backward pass needs besides the input, one entry for every sequence.
+#[derive(Debug)]
+pub struct AttentionSaved {
+    sequences: Vec<SequenceSaved>,
+}
+
+#[derive(Debug)]
+struct SequenceSaved {
+    /// Query, key, value and context of every head: `length` padded rows each.
+    projections: Buffer,
+    heads: Vec<HeadSaved>,
+}
+
+#[derive(Debug)]
+enum HeadSaved {
+    /// Greatest score and one over the sum of the weights of every query.
+    Dense(Vec<[f32; 2]>),
+    /// Weights of the pairs of the fixed pattern.
+    Pattern(Vec<f32>),
+    /// Kept keys and their weights.
+    Rule(KeptKeys, Vec<f32>),
+}
+
+/// Gradients of the sublayer.
+#[derive(Debug)]
+pub struct AttentionGradients {
+    /// Of the input.
+    pub x: Vec<f32>,
+    /// Of the query map.
+    pub query: LinearGradient,
+    /// Of the key map.
+    pub key: LinearGradient,
+    /// Of the value map.
+    pub value: LinearGradient,
+    /// Of the output map.
+    pub output: LinearGradient,
+}
+
+/// Dropout on the weights of one head in one sequence.
+#[derive(Clone, Copy)]
+struct WeightDropout {
+    dropout: Dropout,
+    site: Key,
+    first_row: usize,
+}
+
+impl WeightDropout {
+    #[inline(always)]
+    fn is_none(&self) -> bool {
+        self.dropout.is_none()
+    }
+
+    #[inline(always)]
+    fn row(&self, query: usize) -> Key {
+        self.site.child((self.first_row + query) as u64)
+    }
+
+    #[inline(always)]
+    fn words(&self, query: usize) -> (u32, u32) {
+        self.row(query).words()
+    }
+}
+
+impl Attention<'_> {
+    /// The sublayer for all sequences in `x`; `save` keeps what [`backward`](Self::backward) needs.
+    pub fn forward(&self, x: &[f32], save: bool) -> (Vec<f32>, Option<AttentionSaved>) {
+        let per_sequence = self.length * self.width;
+        let weights: Vec<HeadWeights> = (0..self.heads).map(|head| self.pack_head(head)).collect();
+        let mut output_bias = self.output.bias.to_vec();
+        output_bias.resize(padded(self.width), 0.0);
+
+        let mut y = vec![0.0; x.len()];
+        let sequences: Vec<_> = (x.par_chunks(per_sequence), y.par_chunks_mut(per_sequence))
+            .into_par_iter()
+            .enumerate()
+            .map(|(sequence, (x, y))| {
+                let saved = self.forward_sequence(sequence, x, &weights, &output_bias, y);
+                save.then_some(saved)
+            })
+            .collect();
+        (y, save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }))
+    }
+
+    fn forward_sequence(
+        &self,
+        sequence: usize,
+        x: &[f32],
+        weights: &[HeadWeights],
+        output_bias: &[f32],
+        y: &mut [f32],
+    ) -> SequenceSaved {
+        let (length, width, stride) = (self.length, self.width, padded(self.width));
+        let head_stride = padded(self.head_width);
+        let part = length * head_stride;
+        let mut normalised = Buffer::uninit(length * stride);
+        let mut inverse_deviations = Buffer::uninit(length);
+        rows::normalise(x, width, self.epsilon, &mut normalised, &mut inverse_deviations);
+
+        let mut projections = Buffer::uninit(4 * part * self.heads);
+        let mut update = Buffer::uninit(length * stride);
+        let mut heads = Vec::with_capacity(self.heads);
+        for (h, weights) in weights.iter().enumerate() {
+            let (projected, context) = projections[4 * part * h..][..4 * part].split_at_mut(3 * part);
+            for (columns, to) in
+                [&weights.query, &weights.key, &weights.value].into_iter().zip(projected.chunks_mut(part))
+            {
+                let left = Left::rows(&normalised, stride);
+                let start = Start::Bias(&columns.bias);
+                multiply(length, head_stride, width, left, columns.weight.right(), start, to, head_stride);
+            }
+            heads.push(self.attend(self.head(projected), sequence, h, context));
+            let start = if h == 0 { Start::Bias(output_bias) } else { Start::Result };
+            let left = Left::rows(context, head_stride);
+            multiply(length, stride, self.head_width, left, weights.output.right(), start, &mut update, stride);
+        }
+        rows::add_with_dropout(x, &update, width, self.output_drop(sequence), y);
+        SequenceSaved { projections, heads }
+    }
+
+    /// The attention of one head: writes its context and returns what the backward pass needs.
+    fn attend(&self, head: Head, sequence: usize, h: usize, context: &mut [f32]) -> HeadSaved {
+        let drop = self.weight_drop(sequence, h);
+        match self.selection {
+            Selection::All => {
+                let mut statistics = vec![[0.0; 2]; self.length];
+                dense::forward(head, drop, context, &mut statistics);
+                HeadSaved::Dense(statistics)
+            }
+            Selection::Pattern(kept) => {
+                let mut pairs = Vec::with_capacity(kept.pairs());
+                sparse::scores(head, kept, &mut pairs);
+                sparse::forward(head, kept, drop, &mut pairs, context);
+                HeadSaved::Pattern(pairs)
+            }
+            Selection::Rule(rule) => {
+                let (kept, mut pairs) = self.apply_rule(rule, head, sequence, h);
+                sparse::forward(head, &kept, drop, &mut pairs, context);
+                HeadSaved::Rule(kept, pairs)
+            }
+        }
+    }
+
+    /// The keys that a rule keeps, and their scores.
+    fn apply_rule(&self, rule: &dyn RowRule, head: Head, sequence: usize, h: usize) -> (KeptKeys, Vec<f32>) {
+        let score_stride = padded(self.length);
+        let (mut kept, mut pairs) = (KeptKeys::with_room(self.length), Vec::new());
+        let mut row_keys = Vec::new();
+        dense::for_score_blocks(head, |first, _, scores| {
+            for (query, scores) in scores.chunks_exact(score_stride).enumerate() {
+                let scores = &scores[..self.length];
+                let query = first + query;
+                row_keys.clear();
+                rule.select(self.rule_site.child(self.row(sequence, h, query) as u64), scores, &mut row_keys);
+                assert_valid_row(&row_keys, self.length, query);
+                kept.push_row(&row_keys);
+                pairs.extend(row_keys.iter().map(|&key| scores[key as usize]));
+            }
+        });
+        (kept, pairs)
+    }
+
+    /// Gradients of the sublayer at `x`, from the gradient of its result.
+    pub fn backward(&self, x: &[f32], saved: &AttentionSaved, gradient: &[f32]) -> AttentionGradients {
+        let weights: Vec<HeadWeightsTransposed> = (0..self.heads).map(|head| self.pack_head_transposed(head)).collect();
+        let run = run_length(saved.sequences.len());
+        let per_sequence = self.length * self.width;
+        let mut x_gradient = vec![0.0; x.len()];
+        let sums: Vec<Sums> = (x.par_chunks(run * per_sequence), gradient.par_chunks(run * per_sequence))
+            .into_par_iter()
+            .zip(x_gradient.par_chunks_mut(run * per_sequence))
+            .zip(saved.sequences.par_chunks(run))
+            .enumerate()
+            .map(|(index, (((x, gradient), x_gradient), saved))| {
+                let mut sums = Sums::new(self);
+                let mut work = Workspace::new(self);
+                let sequences = x.chunks(per_sequence).zip(gradient.chunks(per_sequence)).zip(saved);
+                for (s, (((x, gradient), saved), x_gradient)) in
+                    sequences.zip(x_gradient.chunks_mut(per_sequence)).enumerate()
+                {
+                    self.backward_sequence(
+                        index * run + s,
+                        x,
+                        saved,
+                        gradient,
+                        &weights,
+                        &mut work,
+                        &mut sums,
+                        x_gradient,
+                    );
+                }
+                sums
+            })
+            .collect();
+        let total = sums.into_iter().reduce(Sums::add).unwrap_or_else(|| Sums::new(self));
+        total.into_gradients(self, x_gradient)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn backward_sequence(
+        &self,
+        sequence: usize,
+        x: &[f32],
+        saved: &SequenceSaved,
+        gradient: &[f32],
+        weights: &[HeadWeightsTransposed],
+        work: &mut Workspace,
+        sums: &mut Sums,
+        x_gradient: &mut [f32],
+    ) {
+        let (length, width, stride) = (self.length, self.width, padded(self.width));
+        let (head_width, head_stride) = (self.head_width, padded(self.head_width));
+        let part = length * head_stride;
+        rows::normalise(x, width, self.epsilon, &mut work.normalised, &mut work.inverse_deviations);
+        let drop = self.output_drop(sequence);
+        rows::dropout_backward(gradient, width, drop, &mut work.output_gradient, &mut sums.output_bias);
+
+        for (h, (weights, head_saved)) in weights.iter().zip(&saved.heads).enumerate() {
+            let (projected, context) = saved.projections[4 * part * h..][..4 * part].split_at(3 * part);
+            let left = Left::rows(&work.output_gradient, stride);
+            let right = weights.output.right();
+            multiply(length, head_stride, width, left, right, Start::Zero, &mut work.context_gradient, head_stride);
+            let (left, right) = (Left::transposed(context, head_stride), Right::rows(&work.output_gradient, stride));
+            let output_sum = &mut sums.output[h * head_width * stride..][..head_width * stride];
+            multiply(head_width, stride, length, left, right, Start::Result, output_sum, stride);
+
+            let (query, rest) = work.projected_gradients.split_at_mut(part);
+            let (key, value) = rest.split_at_mut(part);
+            let gradients = HeadGradients { query, key, value: &mut value[..part] };
+            self.attend_backward(
+                self.head(projected),
+                sequence,
+                h,
+                head_saved,
+                context,
+                &work.context_gradient,
+                gradients,
+            );
+
+            for (m, map) in [&weights.query, &weights.key, &weights.value].into_iter().enumerate() {
+                let projected_gradient = &work.projected_gradients[m * part..(m + 1) * part];
+                let place = m * self.heads + h;
+                let (left, right) =
+                    (Left::transposed(&work.normalised, stride), Right::rows(projected_gradient, head_stride));
+                let weight_sum = &mut sums.projections[place * width * head_stride..][..width * head_stride];
+                multiply(width, head_stride, length, left, right, Start::Result, weight_sum, head_stride);
+                let bias_sum = &mut sums.projection_biases[place * head_stride..][..head_stride];
+                rows::add_row_sums(projected_gradient, head_stride, bias_sum);
+                let start = if place == 0 { Start::Zero } else { Start::Result };
+                let left = Left::rows(projected_gradient, head_stride);
+                multiply(length, stride, head_width, left, map.right(), start, &mut work.normalised_gradient, stride);
+            }
+        }
+        let inverse = &work.inverse_deviations;
+        rows::normalise_backward(&work.normalised, inverse, &work.normalised_gradient, gradient, width, x_gradient);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn attend_backward(
+        &self,
+        head: Head,
+        sequence: usize,
+        h: usize,
+        saved: &HeadSaved,
+        context: &[f32],
+        context_gradient: &[f32],
+        gradients: HeadGradients,
+    ) {
+        let drop = self.weight_drop(sequence, h);
+        match (saved, self.selection) {
+            (HeadSaved::Dense(statistics), _) => {
+                dense::backward(head, drop, statistics, context, context_gradient, gradients);
+            }
+            (HeadSaved::Pattern(pairs), Selection::Pattern(kept)) => {
+                sparse::backward(head, kept, drop, pairs, context_gradient, gradients);
+            }
+            (HeadSaved::Rule(kept, pairs), _) => {
+                sparse::backward(head, kept, drop, pairs, context_gradient, gradients);
+            }
+            (HeadSaved::Pattern(_), _) => panic!("saved by a sublayer with a fixed pattern, used by one without"),
+        }
+    }
+
+    fn head<'b>(&self, projected: &'b [f32]) -> Head<'b> {
+        let part = self.length * padded(self.head_width);
+        Head {
+            length: self.length,
+            width: self.head_width,
+            query: &projected[..part],
+            key: &projected[part..2 * part],
+            value: &projected[2 * part..],
+        }
+    }
+
+    /// Number of a query's row over the whole batch.
+    fn row(&self, sequence: usize, head: usize, query: usize) -> usize {
+        (sequence * self.heads + head) * self.length + query
+    }
+
+    fn weight_drop(&self, sequence: usize, head: usize) -> WeightDropout {
+        let first_row = self.row(sequence, head, 0);
+        WeightDropout { dropout: self.weight_dropout, site: self.weight_site, first_row }
+    }
+
+    fn output_drop(&self, sequence: usize) -> RowDropout {
+        RowDropout { dropout: self.output_dropout, site: self.output_site, first_row: sequence * self.length }
+    }
+
+    /// Inputs and outputs of the query, key and value maps.
+    fn projection_shape(&self) -> (usize, usize) {
+        (self.width, self.heads * self.head_width)
+    }
+
+    /// The scale of the scores sits in the query map, where it costs nothing.
+    fn pack_head(&self, head: usize) -> HeadWeights {
+        let (first, head_width) = (head * self.head_width, self.head_width);
+        let pack = |map, scale| pack_columns(map, self.projection_shape(), first, head_width, scale);
+        HeadWeights {
+            query: pack(self.query, self.scale),
+            key: pack(self.key, 1.0),
+            value: pack(self.value, 1.0),
+            output: Packed::new(self.output.weight, (first * self.width, self.width, 1), head_width, self.width, 1.0),
+        }
+    }
+
+    fn pack_head_transposed(&self, head: usize) -> HeadWeightsTransposed {
+        let (first, head_width) = (head * self.head_width, self.head_width);
+        let pack = |map, scale| pack_columns_transposed(map, self.projection_shape(), first, head_width, scale);
+        HeadWeightsTransposed {
+            query: pack(self.query, self.scale),
+            key: pack(self.key, 1.0),
+            value: pack(self.value, 1.0),
+            output: Packed::new(self.output.weight, (first * self.width, 1, self.width), self.width, head_width, 1.0),
+        }
+    }
+}
+
+/// One head's part of the maps.
+struct HeadWeights {
+    query: Columns,
+    key: Columns,
+    value: Columns,
+    output: Packed,
+}
+
+/// The same, transposed, for gradients.
+struct HeadWeightsTransposed {
+    query: Packed,
+    key: Packed,
+    value: Packed,
+    output: Packed,
+}
+
+/// Buffers of the backward pass of one sequence.
+struct Workspace {
+    normalised: Buffer,
+    inverse_deviations: Buffer,
+    output_gradient: Buffer,
+    context_gradient: Buffer,
+    projected_gradients: Buffer,
+    normalised_gradient: Buffer,
+}
+
+impl Workspace {
+    fn new(layer: &Attention) -> Self {
+        let (rows, head_rows) = (layer.length * padded(layer.width), layer.length * padded(layer.head_width));
+        Workspace {
+            normalised: Buffer::uninit(rows),
+            inverse_deviations: Buffer::uninit(layer.length),
+            output_gradient: Buffer::uninit(rows),
+            context_gradient: Buffer::uninit(head_rows),
+            projected_gradients: Buffer::uninit(3 * head_rows),
+            normalised_gradient: Buffer::uninit(rows),
+        }
+    }
+}
+
+/// Gradients of the maps, summed over the sequences of a run; rows are padded.
+struct Sums {
+    /// Query, key and value; in each, head after head.
+    projections: Buffer,
+    projection_biases: Buffer,
+    output: Buffer,
+    output_bias: Buffer,
+}
+
+impl Sums {
+    fn new(layer: &Attention) -> Self {
+        let maps = 3 * layer.heads * padded(layer.head_width);
+        Sums {
+            projections: Buffer::zeros(maps * layer.width),
+            projection_biases: Buffer::zeros(maps),
+            output: Buffer::zeros(layer.heads * layer.head_width * padded(layer.width)),
+            output_bias: Buffer::zeros(layer.width),
+        }
+    }
+
+    fn add(mut self, other: Self) -> Self {
+        rows::add_assign(&mut self.projections, &other.projections);
+        rows::add_assign(&mut self.projection_biases, &other.projection_biases);
+        rows::add_assign(&mut self.output, &other.output);
+        rows::add_assign(&mut self.output_bias, &other.output_bias);
+        self
+    }
+
+    fn into_gradients(self, layer: &Attention, x: Vec<f32>) -> AttentionGradients {
+        let (inputs, outputs) = layer.projection_shape();
+        let (head_width, head_stride) = (layer.head_width, padded(layer.head_width));
+        let projection = |map: usize, scale: f32| {
+            let mut gradient = LinearGradient { weight: vec![0.0; inputs * outputs], bias: vec![0.0; outputs] };
+            for h in 0..layer.heads {
+                let place = (map * layer.heads + h) * head_stride;
+                let weight = &self.projections[place * inputs..][..inputs * head_stride];
+                unpad_columns(weight, head_width, scale, &mut gradient.weight, outputs, h * head_width);
+                let bias = &self.projection_biases[place..][..head_stride];
+                unpad_columns(bias, head_width, scale, &mut gradient.bias, outputs, h * head_width);
+            }
+            gradient
+        };
+        let (query, key, value) = (projection(0, layer.scale), projection(1, 1.0), projection(2, 1.0));
+        let mut output =
+            LinearGradient { weight: vec![0.0; outputs * inputs], bias: self.output_bias[..inputs].to_vec() };
+        unpad_columns(&self.output, inputs, 1.0, &mut output.weight, inputs, 0);
+        AttentionGradients { x, query, key, value, output }
+    }
+}

@@ -1,0 +1,112 @@
+//! Aligned buffers that are used again from step to step.
+//!
+//! A training step needs the same sizes again and again. Fresh memory from the system costs a page fault every 4 KiB, so
+//! freed buffers wait in a list for the next step; what the backward pass needs is held in them too.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Mutex;
+
+use crate::simd::LANES;
+
+/// One cache line, one vector.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([f32; LANES]);
+
+/// A slice of `f32` that starts on a cache line and returns to the list of free buffers when dropped.
+///
+/// Its length is the length asked for, rounded up to whole vectors. The contents of a new buffer are arbitrary.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    lines: Vec<Line>,
+}
+
+static FREE: Mutex<Vec<Vec<Line>>> = Mutex::new(Vec::new());
+
+/// More free buffers than this are given back to the system, the smallest first.
+const MOST_FREE: usize = 512;
+
+impl Buffer {
+    /// A buffer of at least `len` values, whatever they are.
+    pub(crate) fn uninit(len: usize) -> Self {
+        let needed = len.div_ceil(LANES);
+        // The list is sorted by capacity; a buffer of up to twice the size serves, a larger one would be wasted.
+        let mut lines = {
+            let mut free = FREE.lock().expect("no holder of this lock panics");
+            let at = free.partition_point(|lines| lines.capacity() < needed);
+            match free.get(at) {
+                Some(lines) if lines.capacity() <= 2 * needed + 64 => free.remove(at),
+                _ => Vec::new(),
+            }
+        };
+        if lines.len() < needed {
+            // Only what the buffer has never held before needs a value; old contents are as arbitrary as any.
+            lines.resize(needed, Line([0.0; LANES]));
+        } else {
+            lines.truncate(needed);
+        }
+        Buffer { lines }
+    }
+
+    /// A buffer of at least `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Self {
+        let mut buffer = Self::uninit(len);
+        buffer.fill(0.0);
+        buffer
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        if lines.capacity() == 0 {
+            return;
+        }
+        if let Ok(mut free) = FREE.lock() {
+            let at = free.partition_point(|other| other.capacity() < lines.capacity());
+            free.insert(at, lines);
+            if free.len() > MOST_FREE {
+                free.remove(0);
+            }
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // SAFETY: `Line` is `repr(C)` around sixteen `f32` with no padding, so the lines are that many values in a row.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * LANES) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as in `deref`; the exclusive borrow of `self` covers the lines.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * LANES) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_long_enough() {
+        for len in [0, 1, 15, 16, 17, 1000] {
+            let buffer = Buffer::zeros(len);
+            assert!(buffer.len() >= len && buffer.len() < len + LANES);
+            assert_eq!(buffer.as_ptr() as usize % 64, 0);
+            assert!(buffer.iter().all(|&v| v == 0.0));
+        }
+    }
+
+    #[test]
+    fn a_freed_buffer_serves_again() {
+        // A size that no other test uses.
+        let len = 123_456;
+        let address = Buffer::uninit(len).as_ptr();
+        assert_eq!(Buffer::uninit(len).as_ptr(), address);
+    }
+}

@@ -1,0 +1,27 @@
+//! Fused transformer sublayers for CPUs: `f32` slices in, slices out.
+//!
+//! This crate knows nothing of tensors, autodiff or models. It holds what the training loop spends its time in, and it is
+//! the only crate of the workspace with `unsafe` code.
+
+mod attention;
+mod buffer;
+mod linear;
+mod math;
+mod matmul;
+mod mlp;
+mod random;
+mod rows;
+mod selection;
+mod simd;
+mod topk;
+mod yardstick;
+
+pub use attention::{Attention, AttentionGradients, AttentionSaved, Selection};
+pub use linear::{Linear, LinearGradient};
+pub use math::Activation;
+pub use mlp::{Mlp, MlpGradients, MlpSaved};
+pub use random::{Dropout, Key};
+pub use selection::{KeptKeys, RowRule};
+pub use simd::InstructionSet;
+pub use topk::TopK;
+pub use yardstick::gemm_gflops;

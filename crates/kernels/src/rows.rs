@@ -1,0 +1,204 @@
+//! Passes over rows that sit between the matrix products: norm, residual, dropout, activation, sums.
+//!
+//! "Plain" rows are as the caller stores them, `width` values each. "Padded" rows are internal, whole vectors each, with
+//! zeros after the first `width` values.
+
+use crate::math::{self, Activation};
+use crate::simd::{LANES, dispatched, padded};
+use crate::{Dropout, Key};
+
+/// Dropout at one site: row `r` of the whole tensor has the key `site.child(r)`.
+#[derive(Clone, Copy)]
+pub(crate) struct RowDropout {
+    pub(crate) dropout: Dropout,
+    pub(crate) site: Key,
+    /// Index of the first row of the pass in the whole tensor.
+    pub(crate) first_row: usize,
+}
+
+impl RowDropout {
+    #[inline(always)]
+    fn words(&self, row: usize) -> (u32, u32) {
+        self.site.child((self.first_row + row) as u64).words()
+    }
+}
+
+dispatched! {
+    /// Layer norm without scale and shift: padded rows from plain rows, and `1 / sqrt(variance + epsilon)` of each.
+    pub(crate) fn normalise(simd; x: &[f32], width: usize, epsilon: f32, out: &mut [f32], inverse_deviations: &mut [f32]) {
+        let stride = padded(width);
+        let per_value = 1.0 / width as f32;
+        for ((x, out), inverse_deviation) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)).zip(inverse_deviations) {
+            let mut sum = simd.splat(0.0);
+            for x in x.chunks(LANES) {
+                sum = simd.add(sum, simd.load_some(x));
+            }
+            let mean = simd.splat(simd.sum(sum) * per_value);
+            let mut squares = simd.splat(0.0);
+            for (x, out) in x.chunks(LANES).zip(out.chunks_exact_mut(LANES)) {
+                let centred = simd.keep_first(simd.sub(simd.load_some(x), mean), x.len());
+                squares = simd.fma(centred, centred, squares);
+                simd.store(out, centred);
+            }
+            *inverse_deviation = 1.0 / (simd.sum(squares) * per_value + epsilon).sqrt();
+            let factor = simd.splat(*inverse_deviation);
+            for out in out.chunks_exact_mut(LANES) {
+                simd.store(out, simd.mul(simd.load(out), factor));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// Gradient of `x + f(norm(x))` in `x`: `residual` (plain) is the gradient that arrived, `gradient` (padded) that of the
+    /// normalised rows.
+    pub(crate) fn normalise_backward(simd; normalised: &[f32], inverse_deviations: &[f32], gradient: &[f32], residual: &[f32], width: usize, out: &mut [f32]) {
+        let stride = padded(width);
+        let per_value = 1.0 / width as f32;
+        let rows = normalised.chunks_exact(stride).zip(gradient.chunks_exact(stride)).zip(inverse_deviations);
+        for (((normalised, gradient), inverse_deviation), (residual, out)) in
+            rows.zip(residual.chunks_exact(width).zip(out.chunks_exact_mut(width)))
+        {
+            let (mut sum, mut along) = (simd.splat(0.0), simd.splat(0.0));
+            for (n, g) in normalised.chunks_exact(LANES).zip(gradient.chunks_exact(LANES)) {
+                sum = simd.add(sum, simd.load(g));
+                along = simd.fma(simd.load(n), simd.load(g), along);
+            }
+            let mean = simd.splat(simd.sum(sum) * per_value);
+            let along = simd.splat(-simd.sum(along) * per_value);
+            let factor = simd.splat(*inverse_deviation);
+            for (((n, g), residual), out) in normalised
+                .chunks_exact(LANES)
+                .zip(gradient.chunks_exact(LANES))
+                .zip(residual.chunks(LANES))
+                .zip(out.chunks_mut(LANES))
+            {
+                let straight = simd.fma(simd.load(n), along, simd.sub(simd.load(g), mean));
+                simd.store_some(out, simd.fma(straight, factor, simd.load_some(residual)));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// `x + dropout(update)`: plain rows from plain rows and padded rows.
+    pub(crate) fn add_with_dropout(simd; x: &[f32], update: &[f32], width: usize, drop: RowDropout, out: &mut [f32]) {
+        let stride = padded(width);
+        for (row, ((x, update), out)) in
+            x.chunks_exact(width).zip(update.chunks_exact(stride)).zip(out.chunks_exact_mut(width)).enumerate()
+        {
+            let words = drop.words(row);
+            for (v, ((x, update), out)) in
+                x.chunks(LANES).zip(update.chunks_exact(LANES)).zip(out.chunks_mut(LANES)).enumerate()
+            {
+                let mut update = simd.load(update);
+                if !drop.dropout.is_none() {
+                    update = simd.dropout(update, words, (v * LANES) as u32, &drop.dropout);
+                }
+                simd.store_some(out, simd.add(simd.load_some(x), update));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// The gradient behind a dropout: padded rows from plain rows; their column sums are added to `sums`.
+    pub(crate) fn dropout_backward(simd; gradient: &[f32], width: usize, drop: RowDropout, out: &mut [f32], sums: &mut [f32]) {
+        let stride = padded(width);
+        for (row, (gradient, out)) in gradient.chunks_exact(width).zip(out.chunks_exact_mut(stride)).enumerate() {
+            let words = drop.words(row);
+            for (v, ((gradient, out), sums)) in
+                gradient.chunks(LANES).zip(out.chunks_exact_mut(LANES)).zip(sums.chunks_exact_mut(LANES)).enumerate()
+            {
+                let mut value = simd.load_some(gradient);
+                if !drop.dropout.is_none() {
+                    value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
+                }
+                simd.store(out, value);
+                simd.store(sums, simd.add(simd.load(sums), value));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// Dropout on `hidden` in place, then the activation into `active`; rows are padded.
+    pub(crate) fn activate_rows(simd; hidden: &mut [f32], width: usize, activation: Activation, drop: RowDropout, active: &mut [f32]) {
+        let stride = padded(width);
+        for (row, (hidden, active)) in hidden.chunks_exact_mut(stride).zip(active.chunks_exact_mut(stride)).enumerate() {
+            let words = drop.words(row);
+            for (v, (hidden, active)) in hidden.chunks_exact_mut(LANES).zip(active.chunks_exact_mut(LANES)).enumerate() {
+                let mut value = simd.load(hidden);
+                if !drop.dropout.is_none() {
+                    value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
+                    simd.store(hidden, value);
+                }
+                simd.store(active, math::activate(simd, activation, value));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// From `hidden` (behind its dropout) the activation again, into `active`, and the gradient through activation and
+    /// dropout, in place; its column sums are added to `sums`. Rows are padded.
+    pub(crate) fn activate_backward(simd; hidden: &[f32], width: usize, activation: Activation, drop: RowDropout, active: &mut [f32], gradient: &mut [f32], sums: &mut [f32]) {
+        let stride = padded(width);
+        let rows = hidden.chunks_exact(stride).zip(active.chunks_exact_mut(stride)).zip(gradient.chunks_exact_mut(stride));
+        for (row, ((hidden, active), gradient)) in rows.enumerate() {
+            let words = drop.words(row);
+            let vectors = hidden.chunks_exact(LANES).zip(active.chunks_exact_mut(LANES)).zip(gradient.chunks_exact_mut(LANES));
+            for (v, (((hidden, active), gradient), sums)) in vectors.zip(sums.chunks_exact_mut(LANES)).enumerate() {
+                let (value, slope) = math::activate_with_slope(simd, activation, simd.load(hidden));
+                simd.store(active, value);
+                let mut through = simd.mul(simd.load(gradient), slope);
+                if !drop.dropout.is_none() {
+                    through = simd.dropout(through, words, (v * LANES) as u32, &drop.dropout);
+                }
+                simd.store(gradient, through);
+                simd.store(sums, simd.add(simd.load(sums), through));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// Adds the sum of the padded rows to `sums`.
+    pub(crate) fn add_row_sums(simd; rows: &[f32], stride: usize, sums: &mut [f32]) {
+        for row in rows.chunks_exact(stride) {
+            for (value, sum) in row.chunks_exact(LANES).zip(sums.chunks_exact_mut(LANES)) {
+                simd.store(sum, simd.add(simd.load(sum), simd.load(value)));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// `to += from`, value by value.
+    pub(crate) fn add_assign(simd; to: &mut [f32], from: &[f32]) {
+        for (to, from) in to.chunks_mut(LANES).zip(from.chunks(LANES)) {
+            simd.store_some(to, simd.add(simd.load_some(to), simd.load_some(from)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalised_rows_have_mean_zero_and_variance_one() {
+        for width in [3, 16, 17, 64] {
+            let x: Vec<f32> = (0..2 * width).map(|i| (i as f32 * 0.7).sin() + 3.0).collect();
+            let (mut out, mut inverse) = (vec![f32::NAN; 2 * padded(width)], [0.0; 2]);
+            normalise(&x, width, 0.0, &mut out, &mut inverse);
+            for (row, x) in out.chunks(padded(width)).zip(x.chunks(width)) {
+                let mean: f32 = row[..width].iter().sum::<f32>() / width as f32;
+                let variance: f32 = row[..width].iter().map(|v| v * v).sum::<f32>() / width as f32;
+                assert!(mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-4, "{mean} {variance}");
+                assert!(row[width..].iter().all(|&v| v == 0.0));
+                assert!((row[1] - row[0]).signum() == (x[1] - x[0]).signum());
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Sixteen lanes in two AVX2 registers.
+
+use std::arch::x86_64::*;
+
+use super::Simd;
+use crate::{Dropout, random};
+
+/// Proof that the processor has AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// # Safety
+    /// The processor must have AVX2 and FMA.
+    #[inline(always)]
+    pub(crate) unsafe fn assume_available() -> Self {
+        Avx2(())
+    }
+}
+
+/// Lanes 0–7 and lanes 8–15.
+type Pair = (__m256, __m256);
+
+/// Sum of eight lanes: halves are added to halves.
+///
+/// # Safety
+/// The processor must have AVX.
+#[inline(always)]
+pub(super) unsafe fn sum_halves(a: __m256) -> f32 {
+    // SAFETY: the caller guarantees AVX; no memory is touched.
+    unsafe {
+        let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+// SAFETY of all blocks below: an `Avx2` value exists only where the processor has AVX2 and FMA (its constructor demands
+// it), and no block but loads and stores touches memory; those pass the caller's guarantee on.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Simd for Avx2 {
+    type F = Pair;
+
+    const TILE_ROWS: usize = 6;
+    const TILE_VECTORS: usize = 1;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        let v = unsafe { _mm256_set1_ps(x) };
+        (v, v)
+    }
+
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> Self::F {
+        unsafe { (_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at(self, to: *mut f32, v: Self::F) {
+        unsafe {
+            _mm256_storeu_ps(to, v.0);
+            _mm256_storeu_ps(to.add(8), v.1);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { (_mm256_sub_ps(a.0, b.0), _mm256_sub_ps(a.1, b.1)) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { (_mm256_div_ps(a.0, b.0), _mm256_div_ps(a.1, b.1)) }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { (_mm256_max_ps(a.0, b.0), _mm256_max_ps(a.1, b.1)) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { (_mm256_min_ps(a.0, b.0), _mm256_min_ps(a.1, b.1)) }
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        unsafe { (_mm256_round_ps::<NEAREST>(a.0), _mm256_round_ps::<NEAREST>(a.1)) }
+    }
+
+    #[inline(always)]
+    fn pow2(self, n: Self::F) -> Self::F {
+        let half = |n| unsafe {
+            let exponent = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+        };
+        (half(n.0), half(n.1))
+    }
+
+    #[inline(always)]
+    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
+        let half = |c, a, b| unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_GT_OQ>(c, _mm256_setzero_ps())) };
+        (half(condition.0, a.0, b.0), half(condition.1, a.1, b.1))
+    }
+
+    #[inline(always)]
+    fn greater(self, a: Self::F, b: Self::F) -> u32 {
+        let half = |a, b| unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u32 };
+        half(a.0, b.0) | half(a.1, b.1) << 8
+    }
+
+    #[inline(always)]
+    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
+        let half = |a, first: i32| unsafe {
+            let lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
+            let kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
+            _mm256_and_ps(a, _mm256_castsi256_ps(kept))
+        };
+        (half(a.0, 0), half(a.1, 8))
+    }
+
+    #[inline(always)]
+    fn dropout(self, v: Self::F, (low, high): (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+        let half = |v, first: u32| unsafe {
+            let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let start = column.wrapping_add(first).wrapping_mul(random::COLUMN_STEP).wrapping_add(low);
+            let steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(random::COLUMN_STEP as i32));
+            let mut x = _mm256_add_epi32(steps, _mm256_set1_epi32(start as i32));
+            x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+            x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_1 as i32));
+            x = _mm256_xor_si256(x, _mm256_set1_epi32(high as i32));
+            x = _mm256_xor_si256(x, _mm256_srli_epi32::<15>(x));
+            x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_2 as i32));
+            x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+            // Unsigned x >= threshold, as max(x, threshold) == x.
+            let stays = _mm256_cmpeq_epi32(_mm256_max_epu32(x, _mm256_set1_epi32(dropout.threshold as i32)), x);
+            _mm256_and_ps(_mm256_mul_ps(v, _mm256_set1_ps(dropout.scale)), _mm256_castsi256_ps(stays))
+        };
+        (half(v.0, 0), half(v.1, 8))
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        unsafe { sum_halves(_mm256_add_ps(a.0, a.1)) }
+    }
+
+    #[inline(always)]
+    fn greatest(self, a: Self::F) -> f32 {
+        unsafe {
+            let eight = _mm256_max_ps(a.0, a.1);
+            let four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Sixteen lanes in one AVX-512 register.
+
+use std::arch::x86_64::*;
+
+use super::{LANES, Simd};
+use crate::{Dropout, random};
+
+/// Proof that the processor has AVX-512 F.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    /// The processor must have AVX-512 F, AVX2 and FMA.
+    #[inline(always)]
+    pub(crate) unsafe fn assume_available() -> Self {
+        Avx512(())
+    }
+}
+
+// SAFETY of all blocks below: an `Avx512` value exists only where the processor has AVX-512 F (its constructor demands
+// it), and no block but loads and stores touches memory; those pass the caller's guarantee on.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Simd for Avx512 {
+    type F = __m512;
+
+    const TILE_ROWS: usize = 6;
+    const TILE_VECTORS: usize = 4;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> Self::F {
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at(self, to: *mut f32, v: Self::F) {
+        unsafe { _mm512_storeu_ps(to, v) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+
+    #[inline(always)]
+    fn pow2(self, n: Self::F) -> Self::F {
+        unsafe {
+            let exponent = _mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
+        }
+    }
+
+    #[inline(always)]
+    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
+        unsafe {
+            let positive = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(condition, _mm512_setzero_ps());
+            _mm512_mask_blend_ps(positive, b, a)
+        }
+    }
+
+    #[inline(always)]
+    fn greater(self, a: Self::F, b: Self::F) -> u32 {
+        unsafe { u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b)) }
+    }
+
+    #[inline(always)]
+    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
+        let lanes = ((1u32 << n.min(LANES)) - 1) as u16;
+        unsafe { _mm512_maskz_mov_ps(lanes, a) }
+    }
+
+    #[inline(always)]
+    fn dropout(self, v: Self::F, (low, high): (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+        unsafe {
+            let lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            // (column + lane) * STEP + low, with the part that all lanes share computed once.
+            let start = column.wrapping_mul(random::COLUMN_STEP).wrapping_add(low);
+            let steps = _mm512_mullo_epi32(lane, _mm512_set1_epi32(random::COLUMN_STEP as i32));
+            let mut x = _mm512_add_epi32(steps, _mm512_set1_epi32(start as i32));
+            x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
+            x = _mm512_mullo_epi32(x, _mm512_set1_epi32(random::MIX_1 as i32));
+            x = _mm512_xor_si512(x, _mm512_set1_epi32(high as i32));
+            x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
+            x = _mm512_mullo_epi32(x, _mm512_set1_epi32(random::MIX_2 as i32));
+            x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
+            let stays = _mm512_cmpge_epu32_mask(x, _mm512_set1_epi32(dropout.threshold as i32));
+            _mm512_maskz_mul_ps(stays, v, _mm512_set1_ps(dropout.scale))
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        unsafe {
+            let high = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(a)));
+            super::avx2::sum_halves(_mm256_add_ps(_mm512_castps512_ps256(a), high))
+        }
+    }
+
+    #[inline(always)]
+    fn greatest(self, a: Self::F) -> f32 {
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+}

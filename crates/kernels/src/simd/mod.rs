@@ -1,0 +1,214 @@
+//! Sixteen `f32` lanes on whatever the processor has.
+//!
+//! A [`Simd`] value is the proof that its instruction set exists on this machine, so its methods are safe to call. All
+//! implementations round every operation the same way and reduce in the same order: a kernel gives **the same bits**
+//! with AVX-512, with AVX2 and in the portable form, and the tests hold them to that.
+//!
+//! Kernels are written once, with [`dispatched!`].
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+pub(crate) use portable::Portable;
+
+/// Number of lanes of a vector; rows of internal buffers are padded to a multiple of it.
+pub(crate) const LANES: usize = 16;
+
+/// `n` rounded up to whole vectors.
+pub(crate) const fn padded(n: usize) -> usize {
+    n.next_multiple_of(LANES)
+}
+
+/// Arithmetic on sixteen lanes.
+pub(crate) trait Simd: Copy {
+    /// Sixteen `f32`.
+    type F: Copy;
+
+    /// The most rows of a matrix-product tile that is [`COLUMNS`](Self::TILE_VECTORS) vectors wide and stays in registers.
+    const TILE_ROWS: usize;
+    /// The most vectors in a row of such a tile.
+    const TILE_VECTORS: usize;
+
+    fn splat(self, x: f32) -> Self::F;
+    /// Reads sixteen values.
+    ///
+    /// # Safety
+    /// `from` must be valid for reading sixteen values.
+    unsafe fn load_at(self, from: *const f32) -> Self::F;
+    /// Writes sixteen values.
+    ///
+    /// # Safety
+    /// `to` must be valid for writing sixteen values.
+    unsafe fn store_at(self, to: *mut f32, v: Self::F);
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, rounded once.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Nearest integer, ties to even.
+    fn round(self, a: Self::F) -> Self::F;
+    /// `2^n` for integral `n` within -126..=127.
+    fn pow2(self, n: Self::F) -> Self::F;
+    /// `a` where `condition` is above zero, otherwise `b`.
+    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F;
+    /// Bit `i` is set where lane `i` of `a` is greater than that of `b`.
+    fn greater(self, a: Self::F, b: Self::F) -> u32;
+    /// The first `n` lanes of `a`, the others zero.
+    fn keep_first(self, a: Self::F, n: usize) -> Self::F;
+    /// `v` with dropout: lane `i` gets the factor of `column + i` in the row of `key_words`.
+    fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &crate::Dropout) -> Self::F;
+    /// Halves added to halves until one value is left.
+    fn sum(self, a: Self::F) -> f32;
+    /// The greatest lane.
+    fn greatest(self, a: Self::F) -> f32;
+
+    /// The first sixteen values of `from`.
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::F {
+        let from: &[f32; LANES] = from[..LANES].try_into().expect("the slice has just been cut to sixteen");
+        // SAFETY: the array reference covers sixteen values.
+        unsafe { self.load_at(from.as_ptr()) }
+    }
+
+    /// Writes the first sixteen values of `to`.
+    #[inline(always)]
+    fn store(self, to: &mut [f32], v: Self::F) {
+        let to = &mut to[..LANES];
+        // SAFETY: the slice has just been cut to sixteen values.
+        unsafe { self.store_at(to.as_mut_ptr(), v) }
+    }
+
+    /// Up to sixteen values of `from`; missing lanes are zero.
+    #[inline(always)]
+    fn load_some(self, from: &[f32]) -> Self::F {
+        if from.len() >= LANES {
+            return self.load(from);
+        }
+        let mut lanes = [0.0; LANES];
+        lanes[..from.len()].copy_from_slice(from);
+        self.load(&lanes)
+    }
+
+    /// Writes as many lanes as `to` has room for.
+    #[inline(always)]
+    fn store_some(self, to: &mut [f32], v: Self::F) {
+        if to.len() >= LANES {
+            return self.store(to, v);
+        }
+        let mut lanes = [0.0; LANES];
+        self.store(&mut lanes, v);
+        let n = to.len();
+        to.copy_from_slice(&lanes[..n]);
+    }
+}
+
+/// An instruction set that the kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum InstructionSet {
+    /// Plain Rust, for any processor; slow on x86 processors without fused multiply-add.
+    Portable = 1,
+    /// AVX2 with FMA.
+    Avx2 = 2,
+    /// AVX-512 F.
+    Avx512 = 3,
+}
+
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+impl InstructionSet {
+    /// The instruction sets of this machine, the best one last.
+    pub fn available() -> Vec<InstructionSet> {
+        let mut sets = vec![InstructionSet::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                sets.push(InstructionSet::Avx2);
+                if is_x86_feature_detected!("avx512f") {
+                    sets.push(InstructionSet::Avx512);
+                }
+            }
+        }
+        sets
+    }
+
+    /// The instruction set in use: the best one, unless [`force`](Self::force) chose another.
+    #[inline]
+    pub fn current() -> InstructionSet {
+        match CHOSEN.load(Ordering::Relaxed) {
+            1 => InstructionSet::Portable,
+            2 => InstructionSet::Avx2,
+            3 => InstructionSet::Avx512,
+            _ => {
+                let best = *Self::available().last().expect("the portable form is always available");
+                CHOSEN.store(best as u8, Ordering::Relaxed);
+                best
+            }
+        }
+    }
+
+    /// Makes the whole process use this instruction set. Results do not change, only speed does.
+    ///
+    /// # Panics
+    /// If this machine does not have it.
+    pub fn force(self) {
+        assert!(Self::available().contains(&self), "this machine has no {self:?}");
+        CHOSEN.store(self as u8, Ordering::Relaxed);
+    }
+}
+
+/// Defines a function whose body is compiled once for every instruction set and chosen at run time.
+///
+/// `fn name(simd; arg: Type, …) -> Out { … }`: in the body `simd` is a value that implements [`Simd`].
+macro_rules! dispatched {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($simd:ident; $($arg:ident : $ty:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments)]
+        $vis fn $name($($arg: $ty),*) $(-> $out)? {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            fn generic<S: $crate::simd::Simd>($simd: S, $($arg: $ty),*) $(-> $out)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            fn avx512(simd: $crate::simd::Avx512, $($arg: $ty),*) $(-> $out)? {
+                generic(simd, $($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            fn avx2(simd: $crate::simd::Avx2, $($arg: $ty),*) $(-> $out)? {
+                generic(simd, $($arg),*)
+            }
+
+            match $crate::simd::InstructionSet::current() {
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::InstructionSet::Avx512 => {
+                    // SAFETY: this set becomes current only on machines that have it.
+                    unsafe { avx512($crate::simd::Avx512::assume_available(), $($arg),*) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::InstructionSet::Avx2 => {
+                    // SAFETY: this set becomes current only on machines that have it.
+                    unsafe { avx2($crate::simd::Avx2::assume_available(), $($arg),*) }
+                }
+                _ => generic($crate::simd::Portable, $($arg),*),
+            }
+        }
+    };
+}
+pub(crate) use dispatched;

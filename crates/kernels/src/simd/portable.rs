@@ -1,0 +1,118 @@
+//! Sixteen lanes in plain Rust: the definition of what the other implementations compute.
+
+use super::{LANES, Simd};
+use crate::{Dropout, random};
+
+/// Works on every processor.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+#[inline(always)]
+fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+impl Simd for Portable {
+    type F = [f32; LANES];
+
+    const TILE_ROWS: usize = 4;
+    const TILE_VECTORS: usize = 1;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> Self::F {
+        // SAFETY: the caller guarantees sixteen readable values; arrays of `f32` need no more alignment than `f32`.
+        unsafe { from.cast::<Self::F>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn store_at(self, to: *mut f32, v: Self::F) {
+        // SAFETY: the caller guarantees sixteen writable values.
+        unsafe { to.cast::<Self::F>().write(v) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+    }
+
+    // The second operand wins when the comparison fails, as with the vector instructions: NaN in `a` is not passed on.
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        a.map(f32::round_ties_even)
+    }
+
+    #[inline(always)]
+    fn pow2(self, n: Self::F) -> Self::F {
+        n.map(|n| f32::from_bits(((n as i32 + 127) << 23) as u32))
+    }
+
+    #[inline(always)]
+    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if condition[i] > 0.0 { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn greater(self, a: Self::F, b: Self::F) -> u32 {
+        (0..LANES).map(|i| u32::from(a[i] > b[i]) << i).sum()
+    }
+
+    #[inline(always)]
+    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
+        std::array::from_fn(|i| if i < n { a[i] } else { 0.0 })
+    }
+
+    #[inline(always)]
+    fn dropout(self, v: Self::F, (low, high): (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+        std::array::from_fn(|i| {
+            let bits = random::bits_from_words(low, high, column.wrapping_add(i as u32));
+            if bits < dropout.threshold { 0.0 } else { v[i] * dropout.scale }
+        })
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        let a: [f32; 8] = std::array::from_fn(|i| a[i] + a[i + 8]);
+        let a: [f32; 4] = std::array::from_fn(|i| a[i] + a[i + 4]);
+        (a[0] + a[2]) + (a[1] + a[3])
+    }
+
+    #[inline(always)]
+    fn greatest(self, a: Self::F) -> f32 {
+        a.into_iter().reduce(|a, b| if a > b { a } else { b }).expect("there are sixteen lanes")
+    }
+}
