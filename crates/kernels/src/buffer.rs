@@ -3,6 +3,7 @@
 //! A training step needs the same sizes again and again. Fresh memory from the system costs a page fault every 4 KiB, so
 //! freed buffers wait in a list for the next step; what the backward pass needs is held in them too.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
@@ -21,23 +22,21 @@ pub(crate) struct Buffer {
     lines: Vec<Line>,
 }
 
-static FREE: Mutex<Vec<Vec<Line>>> = Mutex::new(Vec::new());
+/// Free buffers by their capacity in lines.
+static FREE: Mutex<BTreeMap<usize, Vec<Vec<Line>>>> = Mutex::new(BTreeMap::new());
 
-/// More free buffers than this are given back to the system, the smallest first.
-const MOST_FREE: usize = 512;
+/// More free buffers of one size than this are given back to the system.
+const MOST_FREE: usize = 256;
 
 impl Buffer {
     /// A buffer of at least `len` values, whatever they are.
     pub(crate) fn uninit(len: usize) -> Self {
         let needed = len.div_ceil(LANES);
-        // The list is sorted by capacity; a buffer of up to twice the size serves, a larger one would be wasted.
+        // A buffer of up to twice the size serves, a larger one would be wasted.
+        let serves = needed..=2 * needed;
         let mut lines = {
             let mut free = FREE.lock().expect("no holder of this lock panics");
-            let at = free.partition_point(|lines| lines.capacity() < needed);
-            match free.get(at) {
-                Some(lines) if lines.capacity() <= 2 * needed + 64 => free.remove(at),
-                _ => Vec::new(),
-            }
+            free.range_mut(serves).find_map(|(_, buffers)| buffers.pop()).unwrap_or_default()
         };
         if lines.len() < needed {
             // Only what the buffer has never held before needs a value; old contents are as arbitrary as any.
@@ -63,10 +62,9 @@ impl Drop for Buffer {
             return;
         }
         if let Ok(mut free) = FREE.lock() {
-            let at = free.partition_point(|other| other.capacity() < lines.capacity());
-            free.insert(at, lines);
-            if free.len() > MOST_FREE {
-                free.remove(0);
+            let buffers = free.entry(lines.capacity()).or_default();
+            if buffers.len() < MOST_FREE {
+                buffers.push(lines);
             }
         }
     }

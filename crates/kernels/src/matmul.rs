@@ -228,7 +228,10 @@ impl Tile {
             }
             let (mut a, mut b) = (self.a, self.b);
             for _ in 0..self.depth {
-                let right: [S::F; VECTORS] = std::array::from_fn(|v| simd.load_at(b.add(v * LANES)));
+                let mut right = [simd.splat(0.0); VECTORS];
+                for (v, right) in right.iter_mut().enumerate() {
+                    *right = simd.load_at(b.add(v * LANES));
+                }
                 for (r, sums) in sums.iter_mut().enumerate() {
                     let left = simd.splat(*a.add(r * self.a_row));
                     for (sum, right) in sums.iter_mut().zip(right) {
@@ -247,22 +250,25 @@ impl Tile {
     }
 }
 
-/// Transposes `rows` rows of `columns` values (`stride` apart) into panels, so that the rows become columns of a right
-/// matrix of depth `columns`; `to` needs `panels_len(rows, columns)` values.
-pub(crate) fn transpose_into_panels(from: &[f32], stride: usize, rows: usize, columns: usize, to: &mut [f32]) {
-    for (panel, to) in to.chunks_exact_mut(PANEL * columns).enumerate() {
-        let first = panel * PANEL;
-        let width = PANEL.min(rows.saturating_sub(first));
-        // Short blocks of columns, so that the destination lines stay in the cache between rows.
-        for j in 0..width {
-            let source = &from[(first + j) * stride..][..columns];
-            for (c, value) in source.iter().enumerate() {
-                to[c * PANEL + j] = *value;
-            }
-        }
-        if width < padded(width) {
-            for line in to.chunks_exact_mut(PANEL) {
-                line[width..padded(width)].fill(0.0);
+dispatched! {
+    /// Transposes `rows` padded rows of `columns` values (`stride` apart) into panels, so that the rows become columns of a
+    /// right matrix of depth `columns`; `to` needs `panels_len(rows, columns)` values.
+    pub(crate) fn transpose_into_panels(simd; from: &[f32], stride: usize, rows: usize, columns: usize, to: &mut [f32]) {
+        assert!(stride >= padded(columns), "rows are padded");
+        for (panel, to) in to.chunks_exact_mut(PANEL * columns).enumerate() {
+            for first in (panel * PANEL..((panel + 1) * PANEL).min(rows)).step_by(LANES) {
+                for column in (0..columns).step_by(LANES) {
+                    // Rows beyond the last become columns of zeros.
+                    let mut square = [simd.splat(0.0); LANES];
+                    for (row, values) in square.iter_mut().enumerate().take(rows - first) {
+                        *values = simd.load(&from[(first + row) * stride + column..]);
+                    }
+                    let square = simd.transpose(square);
+                    let at = first % PANEL;
+                    for (c, line) in square.iter().enumerate().take(columns - column) {
+                        simd.store(&mut to[(column + c) * PANEL + at..], *line);
+                    }
+                }
             }
         }
     }
@@ -321,9 +327,12 @@ mod tests {
             multiply(m, n, k, Left::transposed(&a_transposed, m), packed.right(), Start::Zero, &mut c, n + 16);
             check(&c, "left transposed");
 
-            let b_transposed: Vec<f32> = (0..n * k).map(|at| b[(at % k) * n + at / k]).collect();
+            let mut b_transposed = Buffer::uninit(n * padded(k));
+            for (at, value) in b.iter().enumerate() {
+                b_transposed[at % n * padded(k) + at / n] = *value;
+            }
             let mut right = Buffer::uninit(panels_len(n, k));
-            transpose_into_panels(&b_transposed, k, n, k, &mut right);
+            transpose_into_panels(&b_transposed, padded(k), n, k, &mut right);
             multiply(m, n, k, Left::rows(&a, k), panels(&right, k), Start::Zero, &mut c, n + 16);
             check(&c, "right transposed");
         }

@@ -4,7 +4,7 @@
 //! zeros after the first `width` values.
 
 use crate::math::{self, Activation};
-use crate::simd::{LANES, dispatched, padded};
+use crate::simd::{LANES, Simd, dispatched, padded};
 use crate::{Dropout, Key};
 
 /// Dropout at one site: row `r` of the whole tensor has the key `site.child(r)`.
@@ -26,25 +26,61 @@ impl RowDropout {
 dispatched! {
     /// Layer norm without scale and shift: padded rows from plain rows, and `1 / sqrt(variance + epsilon)` of each.
     pub(crate) fn normalise(simd; x: &[f32], width: usize, epsilon: f32, out: &mut [f32], inverse_deviations: &mut [f32]) {
+        // A row is a chain of dependent sums; four rows side by side keep the units busy.
+        const TOGETHER: usize = 4;
         let stride = padded(width);
-        let per_value = 1.0 / width as f32;
-        for ((x, out), inverse_deviation) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)).zip(inverse_deviations) {
-            let mut sum = simd.splat(0.0);
-            for x in x.chunks(LANES) {
-                sum = simd.add(sum, simd.load_some(x));
+        let rows = x.len() / width;
+        let whole = rows / TOGETHER * TOGETHER;
+        for row in (0..whole).step_by(TOGETHER) {
+            let (x, out) = (&x[row * width..], &mut out[row * stride..]);
+            normalise_some::<S, TOGETHER>(simd, x, width, epsilon, out, &mut inverse_deviations[row..]);
+        }
+        for row in whole..rows {
+            let (x, out) = (&x[row * width..], &mut out[row * stride..]);
+            normalise_some::<S, 1>(simd, x, width, epsilon, out, &mut inverse_deviations[row..]);
+        }
+    }
+}
+
+/// [`normalise`] for the first `ROWS` rows.
+#[inline(always)]
+fn normalise_some<S: Simd, const ROWS: usize>(
+    simd: S,
+    x: &[f32],
+    width: usize,
+    epsilon: f32,
+    out: &mut [f32],
+    inverse_deviations: &mut [f32],
+) {
+    let stride = padded(width);
+    let per_value = 1.0 / width as f32;
+    let part = |row: usize, at: usize| simd.load_some(&x[row * width + at..row * width + width.min(at + LANES)]);
+    let mut sums = [simd.splat(0.0); ROWS];
+    for at in (0..width).step_by(LANES) {
+        for (row, sum) in sums.iter_mut().enumerate() {
+            *sum = simd.add(*sum, part(row, at));
+        }
+    }
+    let mut means = sums;
+    for mean in &mut means {
+        *mean = simd.splat(simd.sum(*mean) * per_value);
+    }
+    let mut squares = [simd.splat(0.0); ROWS];
+    for at in (0..width).step_by(LANES) {
+        for (row, square) in squares.iter_mut().enumerate() {
+            let mut centred = simd.sub(part(row, at), means[row]);
+            if width - at < LANES {
+                centred = simd.keep_first(centred, width - at);
             }
-            let mean = simd.splat(simd.sum(sum) * per_value);
-            let mut squares = simd.splat(0.0);
-            for (x, out) in x.chunks(LANES).zip(out.chunks_exact_mut(LANES)) {
-                let centred = simd.keep_first(simd.sub(simd.load_some(x), mean), x.len());
-                squares = simd.fma(centred, centred, squares);
-                simd.store(out, centred);
-            }
-            *inverse_deviation = 1.0 / (simd.sum(squares) * per_value + epsilon).sqrt();
-            let factor = simd.splat(*inverse_deviation);
-            for out in out.chunks_exact_mut(LANES) {
-                simd.store(out, simd.mul(simd.load(out), factor));
-            }
+            *square = simd.fma(centred, centred, *square);
+            simd.store(&mut out[row * stride + at..], centred);
+        }
+    }
+    for (row, square) in squares.into_iter().enumerate() {
+        inverse_deviations[row] = 1.0 / (simd.sum(square) * per_value + epsilon).sqrt();
+        let factor = simd.splat(inverse_deviations[row]);
+        for values in out[row * stride..(row + 1) * stride].chunks_exact_mut(LANES) {
+            simd.store(values, simd.mul(simd.load(values), factor));
         }
     }
 }

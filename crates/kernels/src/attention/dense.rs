@@ -110,26 +110,30 @@ pub(super) fn backward(
 dispatched! {
     /// Turns rows of scores into `dropout(e^(score - greatest))` and notes greatest and one over the sum of each.
     fn softmax_rows(simd; scores: &mut [f32], length: usize, drop: WeightDropout, first_query: usize, statistics: &mut [[f32; 2]]) {
-        for (row, (scores, statistics)) in scores.chunks_exact_mut(padded(length)).zip(statistics).enumerate() {
-            let scores = &mut scores[..length];
-            let mut greatest = simd.splat(f32::NEG_INFINITY);
-            let whole = length / LANES * LANES;
-            for scores in scores[..whole].chunks_exact(LANES) {
+        let stride = padded(length);
+        // The last vector may reach into the padding: those lanes must not count.
+        let in_last = length - (stride - LANES);
+        let lowest = simd.splat(f32::NEG_INFINITY);
+        for (row, (scores, statistics)) in scores.chunks_exact_mut(stride).zip(statistics).enumerate() {
+            let (whole, last) = scores.split_at_mut(stride - LANES);
+            let mut greatest = simd.first_or(in_last, simd.load(last), lowest);
+            for scores in whole.chunks_exact(LANES) {
                 greatest = simd.max(simd.load(scores), greatest);
             }
-            let greatest = scores[whole..].iter().fold(simd.greatest(greatest), |a, &b| if b > a { b } else { a });
+            let greatest = simd.greatest(greatest);
             let shift = simd.splat(greatest);
             let words = drop.words(first_query + row);
-            let mut sum = simd.splat(0.0);
-            for (v, scores) in scores.chunks_mut(LANES).enumerate() {
-                let weight = math::exp(simd, simd.sub(simd.load_some(scores), shift));
-                let weight = if scores.len() < LANES { simd.keep_first(weight, scores.len()) } else { weight };
+            let weigh = |at: usize, weight: S::F| match drop.is_none() {
+                true => weight,
+                false => simd.dropout(weight, words, at as u32, &drop.dropout),
+            };
+            let weight = simd.keep_first(math::exp(simd, simd.sub(simd.load(last), shift)), in_last);
+            let mut sum = weight;
+            simd.store(last, weigh(whole.len(), weight));
+            for (v, scores) in whole.chunks_exact_mut(LANES).enumerate() {
+                let weight = math::exp(simd, simd.sub(simd.load(scores), shift));
                 sum = simd.add(sum, weight);
-                let weight = match drop.is_none() {
-                    true => weight,
-                    false => simd.dropout(weight, words, (v * LANES) as u32, &drop.dropout),
-                };
-                simd.store_some(scores, weight);
+                simd.store(scores, weigh(v * LANES, weight));
             }
             *statistics = [greatest, 1.0 / simd.sum(sum)];
         }

@@ -221,6 +221,10 @@ impl Attention<'_> {
                 let query = first + query;
                 row_keys.clear();
                 rule.select(self.rule_site.child(self.row(sequence, h, query) as u64), scores, &mut row_keys);
+                if row_keys.is_empty() && scores.iter().any(|score| score.is_nan()) {
+                    // A diverged model must end as one, not in the assertion below: the NaN goes on.
+                    row_keys.extend(0..self.length as u32);
+                }
                 assert_valid_row(&row_keys, self.length, query);
                 kept.push_row(&row_keys);
                 pairs.extend(row_keys.iter().map(|&key| scores[key as usize]));

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::Simd;
+use super::{LANES, Simd};
 use crate::{Dropout, random};
 
 /// Proof that the processor has AVX2 and FMA.
@@ -126,13 +126,18 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
-        let half = |a, first: i32| unsafe {
+    fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
+        let half = |a, b, first: i32| unsafe {
             let lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
-            let kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
-            _mm256_and_ps(a, _mm256_castsi256_ps(kept))
+            let first = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
+            _mm256_blendv_ps(b, a, _mm256_castsi256_ps(first))
         };
-        (half(a.0, 0), half(a.1, 8))
+        (half(a.0, b.0, 0), half(a.1, b.1, 8))
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES] {
+        super::transpose_through_memory(self, rows)
     }
 
     #[inline(always)]

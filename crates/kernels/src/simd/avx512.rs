@@ -104,9 +104,41 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
+    fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
         let lanes = ((1u32 << n.min(LANES)) - 1) as u16;
-        unsafe { _mm512_maskz_mov_ps(lanes, a) }
+        unsafe { _mm512_mask_blend_ps(lanes, b, a) }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES] {
+        // Pairs of values, then of pairs, change places within 128-bit quarters; then quarters change places.
+        let mut r = rows;
+        unsafe {
+            let mut t = r;
+            for i in (0..LANES).step_by(2) {
+                t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+                t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+            }
+            let low = |a, b| _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+            let high = |a, b| _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+            // Now r[4g + c] holds, in quarter q, column 4q + c of the rows 4g..4g + 4.
+            for g in (0..LANES).step_by(4) {
+                r[g] = low(t[g], t[g + 2]);
+                r[g + 1] = high(t[g], t[g + 2]);
+                r[g + 2] = low(t[g + 1], t[g + 3]);
+                r[g + 3] = high(t[g + 1], t[g + 3]);
+            }
+            for c in 0..4 {
+                let (a, b, d, e) = (r[c], r[c + 4], r[c + 8], r[c + 12]);
+                let (ab_low, ab_high) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+                let (de_low, de_high) = (_mm512_shuffle_f32x4::<0x88>(d, e), _mm512_shuffle_f32x4::<0xdd>(d, e));
+                t[c] = _mm512_shuffle_f32x4::<0x88>(ab_low, de_low);
+                t[c + 8] = _mm512_shuffle_f32x4::<0xdd>(ab_low, de_low);
+                t[c + 4] = _mm512_shuffle_f32x4::<0x88>(ab_high, de_high);
+                t[c + 12] = _mm512_shuffle_f32x4::<0xdd>(ab_high, de_high);
+            }
+            t
+        }
     }
 
     #[inline(always)]

@@ -4,7 +4,8 @@
 //! implementations round every operation the same way and reduce in the same order: a kernel gives **the same bits**
 //! with AVX-512, with AVX2 and in the portable form, and the tests hold them to that.
 //!
-//! Kernels are written once, with [`dispatched!`].
+//! Kernels are written once, with [`dispatched!`]. Inside them, plain loops take the place of `array::map`, `from_fn` and
+//! their like: a closure that the standard library calls is compiled without the instruction set, and slow.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -65,14 +66,22 @@ pub(crate) trait Simd: Copy {
     fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F;
     /// Bit `i` is set where lane `i` of `a` is greater than that of `b`.
     fn greater(self, a: Self::F, b: Self::F) -> u32;
-    /// The first `n` lanes of `a`, the others zero.
-    fn keep_first(self, a: Self::F, n: usize) -> Self::F;
+    /// The first `n` lanes of `a`, the others from `b`.
+    fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F;
+    /// The transpose of a 16 × 16 matrix given by its rows.
+    fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES];
     /// `v` with dropout: lane `i` gets the factor of `column + i` in the row of `key_words`.
     fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &crate::Dropout) -> Self::F;
     /// Halves added to halves until one value is left.
     fn sum(self, a: Self::F) -> f32;
     /// The greatest lane.
     fn greatest(self, a: Self::F) -> f32;
+
+    /// The first `n` lanes of `a`, the others zero.
+    #[inline(always)]
+    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
+        self.first_or(n, a, self.splat(0.0))
+    }
 
     /// The first sixteen values of `from`.
     #[inline(always)]
@@ -167,6 +176,24 @@ impl InstructionSet {
         assert!(Self::available().contains(&self), "this machine has no {self:?}");
         CHOSEN.store(self as u8, Ordering::Relaxed);
     }
+}
+
+/// A transpose through memory, for implementations without a better one.
+#[inline(always)]
+fn transpose_through_memory<S: Simd>(simd: S, rows: [S::F; LANES]) -> [S::F; LANES] {
+    let mut values = [[0.0; LANES]; LANES];
+    for (values, row) in values.iter_mut().zip(rows) {
+        simd.store(values, row);
+    }
+    let mut columns = rows;
+    for (c, column) in columns.iter_mut().enumerate() {
+        let mut lanes = [0.0; LANES];
+        for (lane, row) in lanes.iter_mut().zip(&values) {
+            *lane = row[c];
+        }
+        *column = simd.load(&lanes);
+    }
+    columns
 }
 
 /// Defines a function whose body is compiled once for every instruction set and chosen at run time.

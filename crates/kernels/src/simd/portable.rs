@@ -92,8 +92,13 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn keep_first(self, a: Self::F, n: usize) -> Self::F {
-        std::array::from_fn(|i| if i < n { a[i] } else { 0.0 })
+    fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if i < n { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES] {
+        std::array::from_fn(|column| std::array::from_fn(|row| rows[row][column]))
     }
 
     #[inline(always)]

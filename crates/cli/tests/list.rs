@@ -1,0 +1,52 @@
+//! `semfocus list mechanisms`, as a user sees it.
+
+mod common;
+
+use common::semfocus;
+
+#[test]
+fn table_names_every_mechanism_within_80_columns() {
+    let output = semfocus(&["list", "mechanisms"]);
+    assert_eq!(output.code, 0);
+    let text = output.stdout;
+    let starts: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+    let forms: Vec<&str> = starts.iter().map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(forms, ["mechanism", "full", "banded:w[+gN]", "block:b[+gN]", "topk:k", "bottomk:k", "randomk:k"]);
+    assert!(starts[4].contains("input-dependent") && starts[4].contains("yes"));
+    assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line), "{text}");
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn json_has_all_fields() {
+    let entries: serde_json::Value = serde_json::from_str(&semfocus(&["list", "mechanisms", "--json"]).stdout).unwrap();
+    let find = |name: &str| entries.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap().clone();
+    let expected = serde_json::json!({
+        "form": "topk:k",
+        "example": "topk:5",
+        "name": "topk",
+        "family": "input-dependent",
+        "summary": "the k keys with the highest scores: semantic focus",
+        "source": "Gupta et al., Memory-efficient Transformers via Top-k Attention, 2021",
+        "size": { "name": "k", "meaning": "the number of kept keys", "min": 1, "max": 1_000_000, "example": 5 },
+        "allows_globals": false,
+        "fast_form": true,
+    });
+    assert_eq!(find("topk"), expected);
+    assert_eq!(find("full")["size"], serde_json::Value::Null);
+    assert_eq!(find("full")["family"], "baseline");
+    assert_eq!(find("banded")["allows_globals"], true);
+    assert_eq!(find("randomk")["family"], "control");
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_talks_on_stderr() {
+    for arguments in [&["list"][..], &["list", "mechanism"], &["list", "mechanisms", "--jsn"], &[]] {
+        let output = semfocus(arguments);
+        assert_eq!(output.code, 2);
+        assert!(output.stdout.is_empty());
+        assert!(!output.stderr.is_empty());
+    }
+    let message = semfocus(&["list", "mechanism"]).stderr;
+    assert!(message.contains("mechanisms"), "suggests the right word: {message}");
+}

@@ -1,0 +1,177 @@
+//! Holds a mechanism's fast form to its reference form: values and every gradient, on awkward shapes and inputs.
+//!
+//! The tests run this over the whole registry, so a mechanism joins by being registered. Whoever writes one elsewhere can
+//! call [`check`] from a test of their own.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use semfocus_kernels::{Dropout, Key};
+
+use crate::model::{AttentionWeights, Linear};
+use crate::registry::{Attention, MechanismInfo, Registry};
+use crate::sublayer::{AttentionSettings, NORM_EPSILON};
+use crate::{fused, reference};
+
+/// What the scores are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scores {
+    /// All different, of the size that trained models have.
+    Ordinary,
+    /// All zero.
+    Equal,
+    /// Few distinct values, so that most rows have ties.
+    Ties,
+    /// Up to about ±10,000.
+    Huge,
+}
+
+/// One comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of a sequence, global tokens included.
+    pub length: usize,
+    /// Width of the model.
+    pub d_model: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Width of a head.
+    pub d_head: usize,
+    /// Dropout on weights and output.
+    pub dropout: f64,
+    /// What the scores are like.
+    pub scores: Scores,
+    /// Seed of weights, input and dropout.
+    pub seed: u64,
+}
+
+/// All ways of writing `info` that are worth a test with sequences of `length`: sizes 1, 5, 9, the length and more, with
+/// and without global tokens.
+pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
+    let sizes: Vec<String> = match info.size {
+        None => vec![String::new()],
+        Some(_) => {
+            let mut sizes = vec![1, 5, 9, length, length + 3];
+            sizes.sort_unstable();
+            sizes.dedup();
+            sizes.iter().map(|size| format!(":{size}")).collect()
+        }
+    };
+    let globals: &[&str] = if info.allows_globals { &["", "+g1", "+g3"] } else { &[""] };
+    sizes.iter().flat_map(|size| globals.iter().map(move |globals| format!("{}{size}{globals}", info.name))).collect()
+}
+
+/// Compares both forms of `spec` on `case`. A mechanism without a fast form passes: there is nothing to compare.
+///
+/// # Errors
+/// What differs, and by how much.
+pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> {
+    let attention = registry.parse(spec).map_err(|error| error.to_string())?;
+    let Some(form) = attention.mechanism.fast(case.length) else { return Ok(()) };
+    if attention.spec.globals >= case.length {
+        return Ok(()); // no sequence is that short: it has tokens of its own besides the global ones
+    }
+    let device = Device::flex().autodiff();
+    let weights = weights(&case, &device);
+    let x = input(&case, &device);
+    let settings = AttentionSettings {
+        heads: case.heads,
+        d_head: case.d_head,
+        inverse_temperature: 1.0,
+        norm_epsilon: NORM_EPSILON,
+        weight_dropout: Dropout::new(case.dropout),
+        output_dropout: Dropout::new(case.dropout),
+    };
+    let layer = Key::new(case.seed).child(99);
+    let Attention { mechanism, spec: parsed, .. } = &attention;
+
+    let (expected, trace) =
+        reference::attention(x.clone(), &weights, mechanism.as_ref(), &settings, layer, parsed.globals);
+    let actual = fused::attention(x.clone(), &weights, form, &settings, layer);
+    let largest_score = trace.scores.abs().max().into_scalar::<f64>();
+    // A score is known to some 1e-7 of its size, and a weight moves as much as its score does.
+    let tolerance = 1e-5f64.max(1e-6 * largest_score);
+    let fail = |what: &str, error: f64| {
+        Err(format!("{spec} on {case:?}: {what} differs by {error:.2e}, tolerance {tolerance:.2e}"))
+    };
+    let error = distance(expected.clone(), actual.clone());
+    if !(error < tolerance) {
+        return fail("output", error);
+    }
+    let directions = uniform(Key::new(case.seed).child(7), expected.dims(), 1.0, &device);
+    let expected = gradients(&x, &weights, &expected.mul(directions.clone()).sum().backward());
+    let actual = gradients(&x, &weights, &actual.mul(directions).sum().backward());
+    for ((name, expected), (_, actual)) in expected.into_iter().zip(actual) {
+        let error = distance(expected, actual);
+        if !(error < 3.0 * tolerance) {
+            return fail(&format!("gradient of {name}"), error);
+        }
+    }
+    Ok(())
+}
+
+/// Gradients of the input and of all weights, with their names.
+fn gradients(x: &Tensor<3>, weights: &AttentionWeights, gradients: &Gradients) -> Vec<(String, Tensor<1>)> {
+    let maps =
+        [("query", &weights.query), ("key", &weights.key), ("value", &weights.value), ("output", &weights.output)];
+    let maps = maps.into_iter().flat_map(|(name, Linear { weight, bias })| {
+        let weight = weight.val().grad(gradients).expect("every weight takes part").flatten(0, 1);
+        let bias = bias.val().grad(gradients).expect("every bias takes part");
+        [(format!("{name}.weight"), weight), (format!("{name}.bias"), bias)]
+    });
+    let x = x.grad(gradients).expect("the input takes part").flatten(0, 2);
+    std::iter::once(("x".to_owned(), x)).chain(maps).collect()
+}
+
+/// Largest difference, relative to the largest magnitude but at least to one.
+fn distance<const D: usize>(expected: Tensor<D>, actual: Tensor<D>) -> f64 {
+    let scale = expected.clone().abs().max().into_scalar::<f64>().max(1.0);
+    expected.sub(actual).abs().max().into_scalar::<f64>() / scale
+}
+
+fn uniform<const D: usize>(key: Key, shape: [usize; D], bound: f32, device: &Device) -> Tensor<D> {
+    let values = (0..shape.iter().product()).map(|i: usize| {
+        let unit = key.bits_at(i as u32) as f32 / 2f32.powi(31) - 1.0;
+        unit * bound
+    });
+    Tensor::from_data(TensorData::new(values.collect::<Vec<f32>>(), shape), device)
+}
+
+/// Input rows; with ties there are only three different ones.
+fn input(case: &Case, device: &Device) -> Tensor<3> {
+    let key = Key::new(case.seed).child(0);
+    let rows = case.batch * case.length;
+    let values = (0..rows).flat_map(|row| {
+        let row = if case.scores == Scores::Ties { key.below(row as u32, 3) as usize } else { row };
+        let key = key.child(row as u64);
+        (0..case.d_model).map(move |c| key.bits_at(c as u32) as f32 / 2f32.powi(31) - 1.0)
+    });
+    let data = TensorData::new(values.collect::<Vec<f32>>(), [case.batch, case.length, case.d_model]);
+    Tensor::from_data(data, device).require_grad()
+}
+
+fn weights(case: &Case, device: &Device) -> AttentionWeights {
+    let inner = case.heads * case.d_head;
+    let root = Key::new(case.seed).child(1);
+    let map = |place: u64, inputs: usize, outputs: usize, factor: f32| {
+        let bound = factor * (3.0 / inputs as f32).sqrt();
+        let parameter = |value| Param::from_tensor(value);
+        Linear {
+            weight: Param::from_tensor(uniform(root.child(2 * place), [inputs, outputs], bound, device)),
+            bias: parameter(uniform(root.child(2 * place + 1), [outputs], bound, device)),
+        }
+    };
+    let query = match case.scores {
+        Scores::Ordinary | Scores::Ties => 1.0,
+        Scores::Equal => 0.0,
+        Scores::Huge => 3e3,
+    };
+    AttentionWeights {
+        query: map(0, case.d_model, inner, query),
+        key: map(1, case.d_model, inner, 1.0),
+        value: map(2, case.d_model, inner, 1.0),
+        output: map(3, inner, case.d_model, 1.0),
+    }
+    .train()
+}

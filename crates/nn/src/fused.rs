@@ -1,0 +1,338 @@
+//! The two sublayers of a block as single operators on Burn's CPU backend, with hand-written gradients.
+//!
+//! Same signatures as in [`reference`](mod@crate::reference), which defines what they compute; the arithmetic is in the
+//! `semfocus-kernels` crate. This file only binds it to Burn: operators are declared with Burn's backend extension,
+//! implemented for [`Flex`], and registered with autodiff by a [`Backward`] step that calls the kernels' backward pass.
+
+use std::sync::Arc;
+
+use burn::backend::autodiff::{
+    Autodiff,
+    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Tensor, TensorData};
+use semfocus_kernels as kernels;
+use semfocus_kernels::{AttentionSaved, Key, LinearGradient, MlpSaved, Selection};
+
+use crate::config::Activation;
+use crate::mechanism::FastForm;
+use crate::model::{AttentionWeights, Linear, MlpWeights};
+use crate::sublayer::{AttentionSettings, MlpSettings, site};
+
+/// Whether the fused operators can take `x`: on Burn's CPU backend, in single precision.
+pub fn supports(x: &Tensor<3>) -> bool {
+    let device = x.device().inner();
+    x.dtype() == DType::F32 && matches!(device.as_dispatch(), DispatchDevice::Flex(_))
+}
+
+/// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`.
+///
+/// # Panics
+/// If [`supports`] denies `x`.
+pub fn attention(
+    x: Tensor<3>,
+    weights: &AttentionWeights,
+    form: FastForm,
+    settings: &AttentionSettings,
+    layer_key: Key,
+) -> Tensor<3> {
+    let inputs = AttentionInputs {
+        x: x.into_dispatch(),
+        query: LinearInputs::from(&weights.query),
+        key: LinearInputs::from(&weights.key),
+        value: LinearInputs::from(&weights.value),
+        output: LinearInputs::from(&weights.output),
+    };
+    let call = AttentionCall { form, settings: settings.clone(), layer_key };
+    Tensor::from_dispatch(Dispatch::attention_sublayer(inputs, call))
+}
+
+/// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.
+///
+/// # Panics
+/// If [`supports`] denies `x`.
+pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key: Key) -> Tensor<3> {
+    let inputs = MlpInputs {
+        x: x.into_dispatch(),
+        hidden: LinearInputs::from(&weights.hidden),
+        output: LinearInputs::from(&weights.output),
+    };
+    let call = MlpCall { settings: settings.clone(), layer_key };
+    Tensor::from_dispatch(Dispatch::mlp_sublayer(inputs, call))
+}
+
+/// The operators.
+#[backend_extension(Flex, Autodiff)]
+pub trait SublayerOps: Backend {
+    /// See [`attention`].
+    fn attention_sublayer(#[extension_type] inputs: AttentionInputs<Self>, call: AttentionCall) -> FloatTensor<Self>;
+    /// See [`mlp`].
+    fn mlp_sublayer(#[extension_type] inputs: MlpInputs<Self>, call: MlpCall) -> FloatTensor<Self>;
+}
+
+/// Weight and bias of a linear map.
+#[derive(ExtensionType, Clone, Debug)]
+pub struct LinearInputs<B: Backend> {
+    weight: FloatTensor<B>,
+    bias: FloatTensor<B>,
+}
+
+impl From<&Linear> for LinearInputs<Dispatch> {
+    fn from(linear: &Linear) -> Self {
+        LinearInputs { weight: linear.weight.val().into_dispatch(), bias: linear.bias.val().into_dispatch() }
+    }
+}
+
+/// Tensors of the attention sublayer.
+#[derive(ExtensionType, Clone, Debug)]
+pub struct AttentionInputs<B: Backend> {
+    x: FloatTensor<B>,
+    #[extension_type]
+    query: LinearInputs<B>,
+    #[extension_type]
+    key: LinearInputs<B>,
+    #[extension_type]
+    value: LinearInputs<B>,
+    #[extension_type]
+    output: LinearInputs<B>,
+}
+
+/// Tensors of the MLP sublayer.
+#[derive(ExtensionType, Clone, Debug)]
+pub struct MlpInputs<B: Backend> {
+    x: FloatTensor<B>,
+    #[extension_type]
+    hidden: LinearInputs<B>,
+    #[extension_type]
+    output: LinearInputs<B>,
+}
+
+/// What the attention operator is told besides its tensors.
+#[derive(Clone, Debug)]
+pub struct AttentionCall {
+    form: FastForm,
+    settings: AttentionSettings,
+    layer_key: Key,
+}
+
+/// What the MLP operator is told besides its tensors.
+#[derive(Clone, Debug)]
+pub struct MlpCall {
+    settings: MlpSettings,
+    layer_key: Key,
+}
+
+// ---- on the CPU ------------------------------------------------------------------------------------------------------
+
+type Primitive = FloatTensor<Flex>;
+
+fn values(tensor: &Primitive) -> &[f32] {
+    tensor.as_slice().expect("inputs of the fused operators are contiguous and in single precision")
+}
+
+fn tensor(values: Vec<f32>, like: &Primitive) -> Primitive {
+    Primitive::from_data(TensorData::new(values, like.shape()))
+}
+
+impl LinearInputs<Flex> {
+    fn contiguous(self) -> Self {
+        LinearInputs { weight: self.weight.to_contiguous(), bias: self.bias.to_contiguous() }
+    }
+
+    fn view(&self) -> kernels::Linear<'_> {
+        kernels::Linear { weight: values(&self.weight), bias: values(&self.bias) }
+    }
+
+    fn gradients(&self, gradient: LinearGradient) -> [Primitive; 2] {
+        [tensor(gradient.weight, &self.weight), tensor(gradient.bias, &self.bias)]
+    }
+}
+
+impl AttentionInputs<Flex> {
+    fn contiguous(self) -> Self {
+        AttentionInputs {
+            x: self.x.to_contiguous(),
+            query: self.query.contiguous(),
+            key: self.key.contiguous(),
+            value: self.value.contiguous(),
+            output: self.output.contiguous(),
+        }
+    }
+
+    /// The kernel for these tensors.
+    fn kernel<'a>(&'a self, call: &'a AttentionCall) -> kernels::Attention<'a> {
+        let AttentionCall { form, settings, layer_key } = call;
+        let shape = self.x.shape();
+        kernels::Attention {
+            length: shape[1],
+            width: shape[2],
+            heads: settings.heads,
+            head_width: settings.d_head,
+            query: self.query.view(),
+            key: self.key.view(),
+            value: self.value.view(),
+            output: self.output.view(),
+            selection: match form {
+                FastForm::All => Selection::All,
+                FastForm::Pattern(kept) => Selection::Pattern(kept),
+                FastForm::Rule(rule) => Selection::Rule(rule.as_ref()),
+            },
+            scale: settings.score_scale() as f32,
+            epsilon: settings.norm_epsilon as f32,
+            weight_dropout: settings.weight_dropout,
+            weight_site: layer_key.child(site::ATTENTION_WEIGHTS),
+            output_dropout: settings.output_dropout,
+            output_site: layer_key.child(site::ATTENTION_OUTPUT),
+            rule_site: layer_key.child(site::MECHANISM),
+        }
+    }
+}
+
+impl MlpInputs<Flex> {
+    fn contiguous(self) -> Self {
+        MlpInputs { x: self.x.to_contiguous(), hidden: self.hidden.contiguous(), output: self.output.contiguous() }
+    }
+
+    /// The kernel for these tensors.
+    fn kernel(&self, call: &MlpCall) -> kernels::Mlp<'_> {
+        let MlpCall { settings, layer_key } = call;
+        kernels::Mlp {
+            width: self.x.shape()[2],
+            hidden_width: self.hidden.bias.shape()[0],
+            hidden: self.hidden.view(),
+            output: self.output.view(),
+            activation: match settings.activation {
+                Activation::Relu => kernels::Activation::Relu,
+                Activation::Gelu => kernels::Activation::Gelu,
+                Activation::Mish => kernels::Activation::Mish,
+            },
+            epsilon: settings.norm_epsilon as f32,
+            hidden_dropout: settings.hidden_dropout,
+            hidden_site: layer_key.child(site::MLP_HIDDEN),
+            output_dropout: settings.output_dropout,
+            output_site: layer_key.child(site::MLP_OUTPUT),
+        }
+    }
+}
+
+impl SublayerOps for Flex {
+    fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> Primitive {
+        let inputs = inputs.contiguous();
+        let (y, _) = inputs.kernel(&call).forward(values(&inputs.x), false);
+        tensor(y, &inputs.x)
+    }
+
+    fn mlp_sublayer(inputs: MlpInputs<Self>, call: MlpCall) -> Primitive {
+        let inputs = inputs.contiguous();
+        let (y, _) = inputs.kernel(&call).forward(values(&inputs.x), false);
+        tensor(y, &inputs.x)
+    }
+}
+
+// ---- with gradients --------------------------------------------------------------------------------------------------
+
+#[derive(Debug)]
+struct AttentionBackward;
+
+impl Backward<Flex, 9> for AttentionBackward {
+    type State = (AttentionInputs<Flex>, AttentionCall, Arc<AttentionSaved>);
+
+    fn backward(self, ops: Ops<Self::State, 9>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (inputs, call, saved) = ops.state;
+        let gradient = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let result = inputs.kernel(&call).backward(values(&inputs.x), &saved, values(&gradient));
+        let [query_weight, query_bias] = inputs.query.gradients(result.query);
+        let [key_weight, key_bias] = inputs.key.gradients(result.key);
+        let [value_weight, value_bias] = inputs.value.gradients(result.value);
+        let [output_weight, output_bias] = inputs.output.gradients(result.output);
+        let x = tensor(result.x, &inputs.x);
+        let all =
+            [x, query_weight, query_bias, key_weight, key_bias, value_weight, value_bias, output_weight, output_bias];
+        for (parent, gradient) in ops.parents.into_iter().zip(all) {
+            if let Some(parent) = parent {
+                grads.register::<Flex>(parent.id, gradient);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct MlpBackward;
+
+impl Backward<Flex, 5> for MlpBackward {
+    type State = (MlpInputs<Flex>, MlpCall, Arc<MlpSaved>);
+
+    fn backward(self, ops: Ops<Self::State, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (inputs, call, saved) = ops.state;
+        let gradient = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let result = inputs.kernel(&call).backward(values(&inputs.x), &saved, values(&gradient));
+        let [hidden_weight, hidden_bias] = inputs.hidden.gradients(result.hidden);
+        let [output_weight, output_bias] = inputs.output.gradients(result.output);
+        let x = tensor(result.x, &inputs.x);
+        for (parent, gradient) in
+            ops.parents.into_iter().zip([x, hidden_weight, hidden_bias, output_weight, output_bias])
+        {
+            if let Some(parent) = parent {
+                grads.register::<Flex>(parent.id, gradient);
+            }
+        }
+    }
+}
+
+impl<C: CheckpointStrategy> LinearInputs<Autodiff<Flex, C>> {
+    fn inner(self) -> LinearInputs<Flex> {
+        LinearInputs { weight: self.weight.into_primitive(), bias: self.bias.into_primitive() }
+    }
+}
+
+impl<C: CheckpointStrategy> SublayerOps for Autodiff<Flex, C> {
+    fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> FloatTensor<Self> {
+        let AttentionInputs { x, query, key, value, output } = inputs;
+        let nodes = [
+            x.node(),
+            query.weight.node(),
+            query.bias.node(),
+            key.weight.node(),
+            key.bias.node(),
+            value.weight.node(),
+            value.bias.node(),
+            output.weight.node(),
+            output.bias.node(),
+        ];
+        let inputs = AttentionInputs {
+            x: x.into_primitive(),
+            query: query.inner(),
+            key: key.inner(),
+            value: value.inner(),
+            output: output.inner(),
+        };
+        match AttentionBackward.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let inputs = inputs.contiguous();
+                let (y, saved) = inputs.kernel(&call).forward(values(&inputs.x), true);
+                let (y, saved) = (tensor(y, &inputs.x), saved.expect("saving was asked for"));
+                prep.finish((inputs, call, Arc::new(saved)), y)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(Flex::attention_sublayer(inputs, call)),
+        }
+    }
+
+    fn mlp_sublayer(inputs: MlpInputs<Self>, call: MlpCall) -> FloatTensor<Self> {
+        let MlpInputs { x, hidden, output } = inputs;
+        let nodes = [x.node(), hidden.weight.node(), hidden.bias.node(), output.weight.node(), output.bias.node()];
+        let inputs = MlpInputs { x: x.into_primitive(), hidden: hidden.inner(), output: output.inner() };
+        match MlpBackward.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let inputs = inputs.contiguous();
+                let (y, saved) = inputs.kernel(&call).forward(values(&inputs.x), true);
+                let (y, saved) = (tensor(y, &inputs.x), saved.expect("saving was asked for"));
+                prep.finish((inputs, call, Arc::new(saved)), y)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(Flex::mlp_sublayer(inputs, call)),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `bottomk:k`: every query keeps the `k` keys with the lowest scores. The opposite of `topk`, as a control: it looks at
+//! the scores as well, and takes the wrong end.
+//!
+//! Exactly `k`, ties to the lower index; with `k` of at least the sequence length it acts as `full`.
+
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Tensor};
+
+use super::topk::{keep_highest, rule_or_all};
+use super::{FastForm, Mechanism, Site, size};
+use crate::registry::{Family, MechanismInfo, Parameter};
+use crate::spec::MAX_SIZE;
+
+/// The lowest scores of each query.
+#[derive(Clone, Copy, Debug)]
+pub struct BottomK {
+    /// Kept keys of a query.
+    pub k: usize,
+}
+
+pub(super) const INFO: MechanismInfo = MechanismInfo {
+    name: "bottomk",
+    family: Family::Control,
+    summary: "the k keys with the lowest scores: input-dependent, but the wrong end",
+    source: "control of this project",
+    size: Some(Parameter { name: "k", meaning: "the number of kept keys", min: 1, max: MAX_SIZE, example: 5 }),
+    allows_globals: false,
+    build: |spec| Arc::new(BottomK { k: size(spec) }),
+};
+
+impl Mechanism for BottomK {
+    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+        keep_highest(scores.clone().neg(), self.k)
+    }
+
+    fn fast(&self, length: usize) -> Option<FastForm> {
+        Some(rule_or_all(semfocus_kernels::TopK::lowest(self.k), self.k, length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::ruled;
+    use super::*;
+
+    fn bottomk(k: usize, row: &[f32]) -> Vec<u32> {
+        ruled(&BottomK { k }, &[row.to_vec()]).remove(0)
+    }
+
+    #[test]
+    fn keeps_the_lowest() {
+        assert_eq!(bottomk(1, &[0.5, 2.0, -1.0]), [2]);
+        assert_eq!(bottomk(2, &[1e4, -1e4, 0.0, 3.0]), [1, 2]);
+    }
+
+    #[test]
+    fn ties_go_to_the_lower_index() {
+        assert_eq!(bottomk(2, &[1.0, 1.0, 1.0]), [0, 1]);
+        assert_eq!(bottomk(2, &[5.0, 0.0, 1.0, 1.0]), [1, 2]);
+    }
+
+    #[test]
+    fn enough_places_act_as_full() {
+        assert_eq!(bottomk(9, &[3.0, 1.0, 2.0]), [0, 1, 2]);
+    }
+}

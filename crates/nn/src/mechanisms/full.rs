@@ -1,0 +1,44 @@
+//! `full`: every query keeps every key. Standard attention.
+
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Tensor};
+
+use super::{FastForm, Mechanism, Site, keep_all};
+use crate::registry::{Family, MechanismInfo};
+
+/// Standard attention.
+#[derive(Clone, Copy, Debug)]
+pub struct Full;
+
+pub(super) const INFO: MechanismInfo = MechanismInfo {
+    name: "full",
+    family: Family::Baseline,
+    summary: "every key: standard attention",
+    source: "Vaswani et al., Attention Is All You Need, 2017",
+    size: None,
+    allows_globals: false,
+    build: |_| Arc::new(Full),
+};
+
+impl Mechanism for Full {
+    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+        keep_all(scores)
+    }
+
+    fn fast(&self, _length: usize) -> Option<FastForm> {
+        Some(FastForm::All)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::reference;
+    use super::*;
+
+    #[test]
+    fn keeps_everything() {
+        assert_eq!(reference(&Full, &[vec![1.0, -1e4], vec![0.0, 0.0]]), [[0, 1], [0, 1]]);
+        assert!(matches!(Full.fast(3), Some(FastForm::All)));
+    }
+}

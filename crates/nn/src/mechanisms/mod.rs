@@ -1,0 +1,121 @@
+//! The mechanisms, one file each: definition, reference form, fast form, entry in the registry, tests by hand.
+//!
+//! To add one: copy the file that is closest, change it, and name it in `all`. The conformance tests find it there.
+
+mod banded;
+mod block;
+mod bottomk;
+mod full;
+mod randomk;
+mod topk;
+
+pub use banded::Banded;
+pub use block::Block;
+pub use bottomk::BottomK;
+pub use full::Full;
+pub use randomk::{RandomK, draw};
+pub use topk::TopK;
+
+use std::ops::Range;
+
+use burn::tensor::{Bool, Int, Tensor};
+use semfocus_kernels::KeptKeys;
+
+use crate::mechanism::{FastForm, Mechanism, Site};
+use crate::registry::MechanismInfo;
+use crate::spec::MechanismSpec;
+
+/// The entries of the standard registry, in the order in which they are listed.
+pub(crate) fn all() -> Vec<MechanismInfo> {
+    vec![full::INFO, banded::INFO, block::INFO, topk::INFO, bottomk::INFO, randomk::INFO]
+}
+
+/// The size of a spec whose mechanism takes one: the parser has seen to it.
+fn size(spec: &MechanismSpec) -> usize {
+    spec.size.expect("the registry says that this mechanism takes a size")
+}
+
+/// Keeps every key.
+fn keep_all(scores: &Tensor<4>) -> Tensor<4, Bool> {
+    Tensor::<4, Int>::ones(scores.dims(), &scores.device()).greater_elem(0)
+}
+
+/// The pattern in which the last `globals` of `length` tokens attend to all and all attend to them, and any other query
+/// keeps the range `local(query, locals)` of the `locals` tokens that are not global.
+fn pattern_with_globals(length: usize, globals: usize, local: impl Fn(usize, usize) -> Range<usize>) -> KeptKeys {
+    let locals = length.saturating_sub(globals);
+    KeptKeys::from_rows(length, |query| {
+        let range = if query < locals { local(query, locals) } else { 0..locals };
+        range.chain(locals..length)
+    })
+}
+
+/// Index tensors for writing a pattern down as a formula: queries `[1, 1, length, 1]` and keys `[1, 1, 1, length]`.
+fn indices(scores: &Tensor<4>) -> (Tensor<4, Int>, Tensor<4, Int>) {
+    let [_, _, length, keys] = scores.dims();
+    assert_eq!(length, keys, "self-attention: as many keys as queries");
+    let index = Tensor::<1, Int>::arange(0..length as i64, &scores.device());
+    (index.clone().reshape([1, 1, length, 1]), index.reshape([1, 1, 1, length]))
+}
+
+/// Adds the global tokens, the last `globals`, to the local part `[1, 1, length, length]` of a pattern, for all heads.
+fn keep_with_globals(scores: &Tensor<4>, globals: usize, local: Tensor<4, Bool>) -> Tensor<4, Bool> {
+    let (query, key) = indices(scores);
+    let first_global = scores.dims()[2].saturating_sub(globals) as i64;
+    let global = query.greater_equal_elem(first_global).bool_or(key.greater_equal_elem(first_global));
+    local.bool_or(global).expand(scores.dims())
+}
+
+#[cfg(test)]
+mod tests {
+    //! What the tests of all mechanisms share.
+
+    use burn::tensor::{Device, Tensor, TensorData};
+    use semfocus_kernels::{KeptKeys, Key};
+
+    use super::{FastForm, Mechanism, Site};
+
+    pub(super) fn site() -> Site {
+        Site { key: Key::new(5), globals: 0 }
+    }
+
+    /// The kept keys of every query of one sequence and head, by the reference form.
+    pub(super) fn reference(mechanism: &dyn Mechanism, rows: &[Vec<f32>]) -> Vec<Vec<u32>> {
+        let length = rows[0].len();
+        let scores = TensorData::new(rows.concat(), [1, 1, rows.len(), length]);
+        let kept = mechanism.keep(&Tensor::from_data(scores, &Device::flex()), &site()).into_data();
+        let kept: Vec<bool> = kept.iter::<bool>().collect();
+        kept.chunks(length).map(|row| (0..length as u32).filter(|&key| row[key as usize]).collect()).collect()
+    }
+
+    /// The kept keys of every query of `length`, by both forms of a fixed pattern, which must agree.
+    pub(super) fn fixed(mechanism: &dyn Mechanism, length: usize) -> Vec<Vec<u32>> {
+        let Some(FastForm::Pattern(pattern)) = mechanism.fast(length) else { panic!("{mechanism:?} is no pattern") };
+        let fast = rows(&pattern);
+        assert_eq!(fast, reference(mechanism, &vec![vec![0.0; length]; length]), "{mechanism:?} of length {length}");
+        fast
+    }
+
+    fn rows(pattern: &KeptKeys) -> Vec<Vec<u32>> {
+        (0..pattern.length()).map(|query| pattern.row(query).to_vec()).collect()
+    }
+
+    /// The kept keys of every query by both forms of a rule, which must agree.
+    pub(super) fn ruled(mechanism: &dyn Mechanism, rows: &[Vec<f32>]) -> Vec<Vec<u32>> {
+        let length = rows[0].len();
+        let form = mechanism.fast(length).expect("there is a fast form");
+        let fast: Vec<Vec<u32>> = (rows.iter().enumerate())
+            .map(|(query, row)| match &form {
+                FastForm::All => (0..length as u32).collect(),
+                FastForm::Pattern(_) => panic!("{mechanism:?} has no rule"),
+                FastForm::Rule(rule) => {
+                    let mut kept = Vec::new();
+                    rule.select(site().row(0, 1, 0, length, query), row, &mut kept);
+                    kept
+                }
+            })
+            .collect();
+        assert_eq!(fast, reference(mechanism, rows), "{mechanism:?} on {rows:?}");
+        fast
+    }
+}

@@ -1,0 +1,122 @@
+//! `randomk:k`: every query keeps `k` keys drawn uniformly without replacement, afresh for every query, head, layer and
+//! forward pass. A control: as sparse as `topk`, without focus.
+//!
+//! The draw is a function of the place's [`Key`], so the same seed and step give the same keys on any device, whatever
+//! the number of threads. With `k` of at least the sequence length it acts as `full`.
+
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Tensor, TensorData};
+use semfocus_kernels::{Key, RowRule};
+
+use super::{FastForm, Mechanism, Site, keep_all, size};
+use crate::registry::{Family, MechanismInfo, Parameter};
+use crate::spec::MAX_SIZE;
+
+/// Random keys for each query.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomK {
+    /// Kept keys of a query.
+    pub k: usize,
+}
+
+pub(super) const INFO: MechanismInfo = MechanismInfo {
+    name: "randomk",
+    family: Family::Control,
+    summary: "k keys drawn afresh, uniformly without replacement, per query, head and pass",
+    source: "control of this project",
+    size: Some(Parameter { name: "k", meaning: "the number of kept keys", min: 1, max: MAX_SIZE, example: 5 }),
+    allows_globals: false,
+    build: |spec| Arc::new(RandomK { k: size(spec) }),
+};
+
+/// Draws `k` of `length` keys for the row that `row` names, ascending; all of them if `k` is at least `length`.
+pub fn draw(row: Key, length: usize, k: usize) -> Vec<u32> {
+    let mut kept = Vec::with_capacity(k.min(length));
+    draw_into(row, length, k, &mut kept);
+    kept
+}
+
+fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) {
+    if k >= length {
+        kept.extend(0..length as u32);
+        return;
+    }
+    // Floyd's algorithm: step n draws from the first `last + 1` keys, and takes `last` if the drawn one is taken, so that
+    // after each step every set is equally likely.
+    for (step, last) in (length - k..length).enumerate() {
+        let (step, last) = (step as u32, last as u32);
+        let drawn = row.below(step, last + 1);
+        match kept.binary_search(&drawn) {
+            Ok(_) => kept.push(last), // greater than all so far
+            Err(place) => kept.insert(place, drawn),
+        }
+    }
+}
+
+impl Mechanism for RandomK {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        let [batch, heads, queries, keys] = scores.dims();
+        if self.k >= keys {
+            return keep_all(scores);
+        }
+        let mut kept = vec![false; batch * heads * queries * keys];
+        for (row, mask) in kept.chunks_mut(keys).enumerate() {
+            let (sequence, head, query) = (row / queries / heads, row / queries % heads, row % queries);
+            for key in draw(site.row(sequence, heads, head, queries, query), keys, self.k) {
+                mask[key as usize] = true;
+            }
+        }
+        Tensor::from_data(TensorData::new(kept, scores.shape()), &scores.device())
+    }
+
+    fn fast(&self, _length: usize) -> Option<FastForm> {
+        Some(FastForm::Rule(Arc::new(*self)))
+    }
+}
+
+impl RowRule for RandomK {
+    fn select(&self, row: Key, scores: &[f32], kept: &mut Vec<u32>) {
+        draw_into(row, scores.len(), self.k, kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::tests::ruled;
+    use super::*;
+
+    #[test]
+    fn draws_k_keys_and_both_forms_agree() {
+        for length in [1, 2, 7, 40] {
+            for k in [1, 5, 9, 40, 41] {
+                for row in ruled(&RandomK { k }, &vec![vec![0.0; length]; length]) {
+                    assert_eq!(row.len(), k.min(length));
+                    assert!(row.windows(2).all(|pair| pair[0] < pair[1]) && row[row.len() - 1] < length as u32);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_set_is_equally_likely() {
+        let (draws, sets) = (20_000, 10.0); // 2 of 5 keys: 10 sets
+        let mut count: HashMap<Vec<u32>, f64> = HashMap::new();
+        for row in 0..draws {
+            *count.entry(draw(Key::new(9).child(row), 5, 2)).or_default() += 1.0;
+        }
+        assert_eq!(count.len(), 10);
+        let expected = draws as f64 / sets;
+        let chi2: f64 = count.values().map(|n| (n - expected).powi(2) / expected).sum();
+        assert!(chi2 < 27.9, "chi-squared {chi2} with 9 degrees of freedom (27.9: one in a thousand)");
+    }
+
+    #[test]
+    fn queries_and_keys_of_the_place_matter() {
+        let rows: Vec<_> = (0..20).map(|query| draw(Key::new(1).child(query), 40, 5)).collect();
+        assert!(rows.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(draw(Key::new(1), 40, 5), draw(Key::new(1), 40, 5));
+    }
+}

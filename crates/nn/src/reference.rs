@@ -1,0 +1,143 @@
+//! The two sublayers of a block in plain, differentiable tensor code: the definition that the fused operators are held
+//! to. Runs on any device, in f32 or f64.
+
+use burn::tensor::{Tensor, TensorData, activation};
+use semfocus_kernels::{Dropout, Key};
+
+use crate::config::Activation;
+use crate::mechanism::{Mechanism, Site};
+use crate::model::{AttentionWeights, MlpWeights};
+use crate::sublayer::{AttentionSettings, AttentionTrace, MlpSettings, site};
+
+/// `x + drop(attention(norm(x)))`, and what happened on the way.
+///
+/// The last `globals` tokens of `x`, which is `[batch, length, d_model]`, are global tokens.
+pub fn attention(
+    x: Tensor<3>,
+    weights: &AttentionWeights,
+    mechanism: &dyn Mechanism,
+    settings: &AttentionSettings,
+    layer_key: Key,
+    globals: usize,
+) -> (Tensor<3>, AttentionTrace) {
+    let [batch, length, _] = x.dims();
+    let AttentionSettings { heads, d_head, .. } = *settings;
+    let split_heads = |t: Tensor<3>| t.reshape([batch, length, heads, d_head]).swap_dims(1, 2);
+
+    let normed = layer_norm(x.clone(), settings.norm_epsilon); // [batch, length, d_model]
+    let query = split_heads(weights.query.forward(normed.clone())); // [batch, heads, queries, d_head]
+    let key = split_heads(weights.key.forward(normed.clone())); // [batch, heads, keys, d_head]
+    let value = split_heads(weights.value.forward(normed)); // [batch, heads, keys, d_head]
+
+    let scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale()); // [batch, heads, queries, keys]
+    let kept = mechanism.keep(&scores, &Site { key: layer_key.child(site::MECHANISM), globals });
+    let attention = mechanism.weights(scores.clone(), kept.clone());
+    let trace = AttentionTrace { scores, kept, weights: attention.clone() };
+
+    let attention = dropout(attention, &settings.weight_dropout, layer_key.child(site::ATTENTION_WEIGHTS));
+    let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, length, heads * d_head]);
+    let output = weights.output.forward(mixed); // [batch, length, d_model]
+    let output = dropout(output, &settings.output_dropout, layer_key.child(site::ATTENTION_OUTPUT));
+    (x.add(output), trace)
+}
+
+/// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.
+pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key: Key) -> Tensor<3> {
+    let hidden = weights.hidden.forward(layer_norm(x.clone(), settings.norm_epsilon)); // [batch, length, d_mlp]
+    let hidden = dropout(hidden, &settings.hidden_dropout, layer_key.child(site::MLP_HIDDEN));
+    let output = weights.output.forward(activate(hidden, settings.activation)); // [batch, length, d_model]
+    x.add(dropout(output, &settings.output_dropout, layer_key.child(site::MLP_OUTPUT)))
+}
+
+/// Layer norm over the last dimension, without learned scale and shift.
+pub fn layer_norm(x: Tensor<3>, epsilon: f64) -> Tensor<3> {
+    let centred = x.clone().sub(x.mean_dim(2));
+    let variance = centred.clone().square().mean_dim(2); // of the population: divided by the width
+    centred.div(variance.add_scalar(epsilon).sqrt())
+}
+
+/// The activation of the MLP.
+pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
+    match activation {
+        Activation::Relu => activation::relu(x),
+        Activation::Gelu => {
+            let probability = x.clone().mul_scalar(std::f64::consts::FRAC_1_SQRT_2).erf().add_scalar(1.0);
+            x.mul(probability).mul_scalar(0.5)
+        }
+        Activation::Mish => x.clone().mul(softplus(x).tanh()),
+    }
+}
+
+/// `ln(1 + eˣ) = max(x, 0) + ln(1 + e^−|x|)`: the exponent is never positive, so nothing overflows.
+fn softplus(x: Tensor<3>) -> Tensor<3> {
+    activation::relu(x.clone()).add(x.abs().neg().exp().log1p())
+}
+
+/// Multiplies with the dropout factors of `site`: one row for every position before the last dimension.
+pub fn dropout<const D: usize>(x: Tensor<D>, dropout: &Dropout, site: Key) -> Tensor<D> {
+    if dropout.is_none() {
+        return x;
+    }
+    let shape = x.dims();
+    let columns = shape[D - 1];
+    let rows = shape[..D - 1].iter().product();
+    let factors = TensorData::new(dropout.mask(site, rows, columns), shape);
+    let factors = Tensor::<D>::from_data(factors, (&x.device(), x.dtype()));
+    x.mul(factors)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device};
+
+    use super::*;
+
+    fn row(values: &[f64]) -> Tensor<3> {
+        let data = TensorData::new(values.to_vec(), [1, 1, values.len()]);
+        Tensor::from_data(data, (&Device::flex(), DType::F64))
+    }
+
+    fn values(x: Tensor<3>) -> Vec<f64> {
+        x.into_data().iter::<f64>().collect()
+    }
+
+    #[test]
+    fn norm_divides_by_the_population_deviation() {
+        // Mean 2.5, squared deviations 2.25, 0.25, 0.25, 2.25: variance 1.25.
+        let normed = values(layer_norm(row(&[1.0, 2.0, 3.0, 4.0]), 0.0));
+        let expected = [-1.5, -0.5, 0.5, 1.5].map(|x: f64| x / 1.25f64.sqrt());
+        assert!(normed.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-15), "{normed:?}");
+        // A constant row: epsilon keeps it at zero.
+        assert_eq!(values(layer_norm(row(&[3.0, 3.0]), 1e-5)), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn activations_match_known_values() {
+        let close = |activation, x: &[f64], expected: &[f64]| {
+            let got = values(activate(row(x), activation));
+            let same = got.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-12 * b.abs().max(1e-3));
+            assert!(same, "{activation:?}: {got:?}, expected {expected:?}");
+        };
+        close(Activation::Relu, &[-1.0, 0.0, 2.0], &[0.0, 0.0, 2.0]);
+        close(
+            Activation::Gelu,
+            &[-1.0, 0.5, 2.0, -40.0, 40.0],
+            &[-0.158_655_253_931_457_07, 0.345_731_230_637_006_56, 1.954_499_736_103_641_6, 0.0, 40.0],
+        );
+        close(
+            Activation::Mish,
+            &[-1.0, 0.5, 2.0, -800.0, 800.0, 0.0],
+            &[-0.303_401_461_374_108_95, 0.375_245_211_304_895_1, 1.943_958_959_533_994_6, 0.0, 800.0, 0.0],
+        );
+    }
+
+    #[test]
+    fn dropout_uses_one_row_per_position() {
+        let (x, p) = (Tensor::<3>::ones([2, 3, 4], &Device::flex()), Dropout::new(0.5));
+        let key = Key::new(4);
+        let dropped: Vec<f32> = dropout(x.clone(), &p, key).into_data().iter::<f32>().collect();
+        assert_eq!(dropped, p.mask(key, 6, 4));
+        assert!(dropped.contains(&0.0) && dropped.contains(&2.0));
+        assert_eq!(dropout(x, &Dropout::NONE, key).into_data().iter::<f32>().sum::<f32>(), 24.0);
+    }
+}

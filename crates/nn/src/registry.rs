@@ -1,0 +1,144 @@
+//! The list of mechanisms. Help, `semfocus list mechanisms` and the conformance tests are generated from it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mechanism::Mechanism;
+use crate::mechanisms;
+use crate::spec::{MechanismSpec, SpecError};
+
+/// What the kept keys of a mechanism depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Standard attention, to which the others are compared.
+    Baseline,
+    /// Kept keys are fixed by the positions: the same for every input.
+    InputAgnostic,
+    /// Kept keys are chosen by looking at the scores of this very input.
+    InputDependent,
+    /// A deliberately unhelpful choice, to tell what the helpful one contributes.
+    Control,
+}
+
+impl std::fmt::Display for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Family::Baseline => "baseline",
+            Family::InputAgnostic => "input-agnostic",
+            Family::InputDependent => "input-dependent",
+            Family::Control => "control",
+        })
+    }
+}
+
+/// The number that a mechanism takes after the colon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parameter {
+    /// Its letter in the written form, `k` in `topk:k`.
+    pub name: &'static str,
+    /// What it counts.
+    pub meaning: &'static str,
+    /// Least value.
+    pub min: usize,
+    /// Greatest value.
+    pub max: usize,
+    /// A usual value.
+    pub example: usize,
+}
+
+/// All there is to know about a mechanism, and how to build it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MechanismInfo {
+    /// Name in specs.
+    pub name: &'static str,
+    /// What its kept keys depend on.
+    pub family: Family,
+    /// One line: which keys a query keeps.
+    pub summary: &'static str,
+    /// Where it comes from: authors, title, year.
+    pub source: &'static str,
+    /// Its size, if it takes one.
+    pub size: Option<Parameter>,
+    /// Whether `+gN` may follow.
+    pub allows_globals: bool,
+    /// Builds the mechanism from a spec that has been checked against this entry.
+    #[serde(skip)]
+    pub build: fn(&MechanismSpec) -> Arc<dyn Mechanism>,
+}
+
+impl MechanismInfo {
+    /// How the mechanism is written, with letters for the numbers: `topk:k`, `banded:w[+gN]`.
+    pub fn form(&self) -> String {
+        let size = self.size.as_ref().map_or(String::new(), |size| format!(":{}", size.name));
+        let globals = if self.allows_globals { "[+gN]" } else { "" };
+        format!("{}{size}{globals}", self.name)
+    }
+
+    /// Whether the mechanism has a fast form besides its reference form.
+    pub fn has_fast_form(&self) -> bool {
+        (self.build)(&MechanismSpec::example(self)).fast(8).is_some()
+    }
+}
+
+/// A mechanism that is ready for use, with the spec it was built from and its entry in the registry.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    /// As written.
+    pub spec: MechanismSpec,
+    /// Entry of the registry.
+    pub info: MechanismInfo,
+    /// The mechanism itself.
+    pub mechanism: Arc<dyn Mechanism>,
+}
+
+/// The mechanisms that can be named.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    mechanisms: Vec<MechanismInfo>,
+}
+
+impl Registry {
+    /// The mechanisms of this crate.
+    pub fn standard() -> Self {
+        Registry { mechanisms: mechanisms::all() }
+    }
+
+    /// The same with one more mechanism, for instance one that lives in another crate.
+    ///
+    /// # Panics
+    /// If the name is taken, or is not a word of lower-case letters, digits and hyphens: it could not be written.
+    pub fn with(mut self, info: MechanismInfo) -> Self {
+        let writable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let name = info.name;
+        assert!(!name.is_empty() && name.chars().all(writable), "`{name}` cannot be the name of a mechanism");
+        assert!(self.get(name).is_none(), "a mechanism named `{name}` is registered already");
+        self.mechanisms.push(info);
+        self
+    }
+
+    /// The entries, in the order in which they are listed.
+    pub fn iter(&self) -> impl Iterator<Item = &MechanismInfo> {
+        self.mechanisms.iter()
+    }
+
+    /// The entry of a name.
+    pub fn get(&self, name: &str) -> Option<&MechanismInfo> {
+        self.iter().find(|info| info.name == name)
+    }
+
+    /// Builds the mechanism that `text` names, for instance `topk:5` or `banded:5+g1`.
+    pub fn parse(&self, text: &str) -> Result<Attention, SpecError> {
+        let spec = MechanismSpec::parse(text, self)?;
+        let info = self.get(&spec.name).expect("a parsed spec names an entry").clone();
+        let mechanism = (info.build)(&spec);
+        Ok(Attention { spec, info, mechanism })
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::standard()
+    }
+}

@@ -1,0 +1,74 @@
+//! What both forms of a sublayer, the [reference](mod@crate::reference) and the fused one, are told.
+//!
+//! Random decisions of a layer are made at *sites*, children of the layer's key. Both forms ask for the same keys, so
+//! they drop the same values.
+
+use burn::tensor::{Bool, Tensor};
+use semfocus_kernels::Dropout;
+
+use crate::config::Activation;
+
+/// Epsilon of every layer norm.
+pub const NORM_EPSILON: f64 = 1e-5;
+
+/// Sites of a layer: the children of its key.
+pub mod site {
+    /// Dropout of the attention weights: row `(sequence · heads + head) · length + query`, column = key index.
+    pub const ATTENTION_WEIGHTS: u64 = 0;
+    /// Dropout of the attention output: row `sequence · length + token`, column = feature; so are the next two.
+    pub const ATTENTION_OUTPUT: u64 = 1;
+    /// Dropout before the activation of the MLP.
+    pub const MLP_HIDDEN: u64 = 2;
+    /// Dropout of the MLP output.
+    pub const MLP_OUTPUT: u64 = 3;
+    /// What a mechanism draws from: [`Site::key`](crate::Site::key).
+    pub const MECHANISM: u64 = 4;
+}
+
+/// Settings of an attention sublayer in one forward pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionSettings {
+    /// Number of heads.
+    pub heads: usize,
+    /// Width of a head.
+    pub d_head: usize,
+    /// Factor of the scores, besides `1 / √d_head`.
+    pub inverse_temperature: f64,
+    /// Epsilon of the norm.
+    pub norm_epsilon: f64,
+    /// Dropout of the attention weights.
+    pub weight_dropout: Dropout,
+    /// Dropout of the output.
+    pub output_dropout: Dropout,
+}
+
+impl AttentionSettings {
+    /// What the product of a query and a key is multiplied with to give their score.
+    pub fn score_scale(&self) -> f64 {
+        self.inverse_temperature / (self.d_head as f64).sqrt()
+    }
+}
+
+/// Settings of an MLP sublayer in one forward pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MlpSettings {
+    /// Activation of the hidden layer.
+    pub activation: Activation,
+    /// Epsilon of the norm.
+    pub norm_epsilon: f64,
+    /// Dropout of the hidden layer, before its activation.
+    pub hidden_dropout: Dropout,
+    /// Dropout of the output.
+    pub output_dropout: Dropout,
+}
+
+/// What an attention sublayer did, for those who want to look inside: each `[batch, heads, queries, keys]`.
+#[derive(Clone, Debug)]
+pub struct AttentionTrace {
+    /// Scores of all keys.
+    pub scores: Tensor<4>,
+    /// Which keys were kept.
+    pub kept: Tensor<4, Bool>,
+    /// Attention weights before dropout.
+    pub weights: Tensor<4>,
+}

@@ -1,0 +1,120 @@
+//! The training step: loss, gradients, clipping of their joint norm, update.
+
+use burn::module::Param;
+use burn::tensor::{Gradients, Int, Tensor, activation};
+
+use crate::model::{Encoder, Pass};
+use crate::parameters::{self, Visit};
+
+/// Mean cross-entropy of `logits`, `[batch, classes]`, against `labels`, `[batch]`.
+pub fn loss(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    activation::log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1)).mean().neg()
+}
+
+/// Examples that are worked on together.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// `[batch, length]`.
+    pub tokens: Tensor<2, Int>,
+    /// `[batch]`.
+    pub labels: Tensor<1, Int>,
+}
+
+/// What a training step saw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReport {
+    /// Mean loss of the batch before the step.
+    pub loss: f64,
+    /// Norm of all gradients together before clipping.
+    pub gradient_norm: f64,
+}
+
+/// How a gradient changes a parameter.
+///
+/// Optimisers work on plain slices: for parameters of this size the bookkeeping of tensor operations would cost more than
+/// the arithmetic.
+pub trait Optimizer {
+    /// Updates the parameter with number `parameter` (in the order of the model), which is `values`.
+    fn update(&mut self, parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64);
+}
+
+/// Plain stochastic gradient descent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sgd;
+
+impl Optimizer for Sgd {
+    fn update(&mut self, _parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
+        let learning_rate = learning_rate as f32;
+        for (value, gradient) in values.iter_mut().zip(gradient) {
+            *value -= learning_rate * gradient;
+        }
+    }
+}
+
+/// One training step: forward, backward, clipping of the joint gradient norm, update.
+pub fn step(
+    model: Encoder,
+    optimizer: &mut impl Optimizer,
+    batch: Batch,
+    pass: Pass,
+    learning_rate: f64,
+    max_gradient_norm: f64,
+) -> (Encoder, StepReport) {
+    let loss = loss(model.forward(batch.tokens, pass), batch.labels);
+    let mut gradients = parameter_gradients(&model, loss.backward());
+    let gradient_norm = clip_global_norm(&mut gradients, max_gradient_norm);
+    let report = StepReport { loss: loss.into_scalar::<f64>(), gradient_norm };
+    let mut number = 0;
+    let model = parameters::map(model, |_, mut value| {
+        let values = value.as_mut_slice::<f32>().expect("models are trained in single precision");
+        // A parameter that took no part in the loss stays as it is.
+        if let Some(gradient) = &gradients[number] {
+            optimizer.update(number, values, gradient, learning_rate);
+        }
+        number += 1;
+        let dtype = value.dtype();
+        (value, dtype)
+    });
+    (model, report)
+}
+
+/// The gradients of all parameters, in the order of the model; none for a parameter that took no part in the loss.
+pub fn parameter_gradients(model: &Encoder, gradients: Gradients) -> Vec<Option<Vec<f32>>> {
+    struct Take(Gradients, Vec<Option<Vec<f32>>>);
+    impl Visit for Take {
+        fn visit<const D: usize>(&mut self, _name: String, parameter: &Param<Tensor<D>>) {
+            let gradient = parameter.val().grad_remove(&mut self.0);
+            let values = |gradient: Tensor<D>| gradient.into_data().try_into_vec::<f32>();
+            self.1.push(gradient.map(|gradient| values(gradient).expect("models are trained in single precision")));
+        }
+    }
+    let mut take = Take(gradients, Vec::new());
+    parameters::visit(model, &mut take);
+    take.1
+}
+
+/// Scales the gradients so that their joint norm is at most `max`, and returns the norm they had.
+///
+/// As PyTorch does it, by `max / (norm + 1e-6)` where that is below 1. The norm is summed in double precision and in a
+/// fixed order. If it is not finite the gradients are left as they are.
+pub fn clip_global_norm(gradients: &mut [Option<Vec<f32>>], max: f64) -> f64 {
+    let norm = gradients.iter().flatten().map(|values| square_sum(values)).sum::<f64>().sqrt();
+    let factor = max / (norm + 1e-6);
+    if norm.is_finite() && factor < 1.0 {
+        let factor = factor as f32;
+        gradients.iter_mut().flatten().flatten().for_each(|value| *value *= factor);
+    }
+    norm
+}
+
+/// Sum of squares, in eight sums side by side, which the compiler turns into vector instructions.
+fn square_sum(values: &[f32]) -> f64 {
+    let mut lanes = [0.0; 8];
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane += f64::from(value) * f64::from(value);
+        }
+    }
+    lanes.iter().sum::<f64>() + rest.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>()
+}

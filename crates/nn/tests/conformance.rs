@@ -1,0 +1,167 @@
+//! The fused form of every registered mechanism against its reference form.
+
+mod common;
+
+use burn::tensor::Device;
+use common::{labels, tokens};
+use semfocus_nn::conformance::{Case, Scores, check, specs};
+use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Registry, parameters, train};
+
+const ORDINARY: Case =
+    Case { batch: 2, length: 0, d_model: 16, heads: 1, d_head: 16, dropout: 0.0, scores: Scores::Ordinary, seed: 1 };
+
+/// Runs all specs of the registry on cases made from their length; reports every failure, not just the first.
+fn check_all(length: usize, cases: impl Fn(usize) -> Vec<Case>) {
+    let registry = Registry::standard();
+    let mut failures = Vec::new();
+    let mut compared = 0;
+    for info in registry.iter() {
+        for spec in specs(info, length) {
+            for case in cases(length) {
+                failures.extend(check(&registry, &spec, case).err());
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 20);
+    assert!(failures.is_empty(), "{} of {compared} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Heads 1, 2, 4; each as wide as the model (as in the study) and sharing its width (as is usual).
+fn head_shapes(length: usize) -> Vec<Case> {
+    [(1, 16), (2, 16), (2, 8), (4, 16), (4, 4)]
+        .into_iter()
+        .flat_map(|(heads, d_head)| [0.0, 0.3].map(|dropout| Case { length, heads, d_head, dropout, ..ORDINARY }))
+        .collect()
+}
+
+#[test]
+fn one_and_two_tokens() {
+    check_all(1, head_shapes);
+    check_all(2, head_shapes);
+}
+
+#[test]
+fn short_sequences() {
+    check_all(7, head_shapes);
+}
+
+#[test]
+fn length_40() {
+    check_all(40, head_shapes);
+}
+
+#[test]
+fn length_61() {
+    check_all(61, |length| vec![Case { length, heads: 2, d_head: 16, dropout: 0.1, ..ORDINARY }]);
+}
+
+#[test]
+fn length_600() {
+    check_all(600, |length| {
+        vec![
+            Case { length, batch: 1, dropout: 0.01, ..ORDINARY },
+            Case { length, batch: 1, heads: 2, d_head: 8, ..ORDINARY },
+        ]
+    });
+}
+
+#[test]
+fn widths_that_are_multiples_of_nothing() {
+    for length in [7, 40] {
+        check_all(length, |length| {
+            vec![
+                Case { length, batch: 9, d_model: 5, d_head: 3, heads: 3, dropout: 0.2, ..ORDINARY },
+                Case { length, d_model: 70, d_head: 70, ..ORDINARY },
+                Case { length, d_model: 64, d_head: 64, ..ORDINARY },
+            ]
+        });
+    }
+}
+
+#[test]
+fn ties_equal_and_huge_scores() {
+    for length in [2, 7, 40, 61] {
+        check_all(length, |length| {
+            [Scores::Ties, Scores::Equal, Scores::Huge]
+                .into_iter()
+                .flat_map(|scores| [1, 2].map(|heads| Case { length, heads, scores, dropout: 0.1, ..ORDINARY }))
+                .collect()
+        });
+    }
+}
+
+#[test]
+fn a_wrong_fast_form_is_noticed() {
+    // The check must be able to fail: a top-k that takes its ties from the wrong end.
+    use semfocus_nn::mechanisms::TopK;
+    use semfocus_nn::{FastForm, Key, Mechanism, MechanismInfo, RowRule, Site};
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Wrong;
+    impl RowRule for Wrong {
+        fn select(&self, _row: Key, scores: &[f32], kept: &mut Vec<u32>) {
+            kept.extend(scores.len().saturating_sub(5) as u32..scores.len() as u32);
+        }
+    }
+    impl Mechanism for Wrong {
+        fn keep(&self, scores: &burn::tensor::Tensor<4>, site: &Site) -> burn::tensor::Tensor<4, burn::tensor::Bool> {
+            TopK { k: 5 }.keep(scores, site)
+        }
+        fn fast(&self, _length: usize) -> Option<FastForm> {
+            Some(FastForm::Rule(Arc::new(Wrong)))
+        }
+    }
+    let info = Registry::standard().iter().next().expect("the registry is not empty").clone();
+    let registry =
+        Registry::standard().with(MechanismInfo { name: "wrong", size: None, build: |_| Arc::new(Wrong), ..info });
+    let error = check(&registry, "wrong", Case { length: 40, ..ORDINARY }).unwrap_err();
+    assert!(error.contains("output differs"), "{error}");
+    check(&registry, "wrong", Case { length: 5, ..ORDINARY }).unwrap();
+}
+
+/// The whole model through both engines: loss and every named gradient.
+#[test]
+fn whole_models_agree() {
+    let device = Device::flex().autodiff();
+    let registry = Registry::standard();
+    for info in registry.iter() {
+        for spec in specs(info, 12) {
+            for (activation, training) in
+                [(Activation::Relu, true), (Activation::Gelu, true), (Activation::Mish, false)]
+            {
+                let build = |engine| {
+                    let config = ModelConfig {
+                        d_model: 12,
+                        heads: 2,
+                        blocks: 3,
+                        d_mlp: 20,
+                        activation,
+                        dropout: 0.1,
+                        inverse_temperature: 1.5,
+                        engine,
+                        ..ModelConfig::new(4, 3)
+                    };
+                    Encoder::new(config, registry.parse(&spec).unwrap(), 5, &device).unwrap()
+                };
+                let run = |engine| {
+                    let model = build(engine);
+                    let pass = if training { Pass::training(1, 2) } else { Pass::evaluation(1, 2) };
+                    let loss = train::loss(model.forward(tokens(5, 12, 4, &device), pass), labels(5, 3, &device));
+                    (loss.clone().into_scalar::<f64>(), parameters::named_gradients(&model, &loss.backward()))
+                };
+                let (expected_loss, expected) = run(Engine::Reference);
+                let (loss, gradients) = run(Engine::Fused);
+                assert!((loss - expected_loss).abs() < 1e-5, "{spec} {activation:?}: {loss} {expected_loss}");
+                for ((name, expected), (_, actual)) in expected.iter().zip(&gradients) {
+                    let expected: Vec<f64> = expected.iter::<f64>().collect();
+                    let scale = expected.iter().fold(1e-2f64, |m, v| m.max(v.abs()));
+                    for (a, b) in actual.iter::<f64>().zip(expected) {
+                        assert!((a - b).abs() < 2e-5 * scale, "{spec} {activation:?} {name}: {a} {b}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The reference form against central differences in double precision, for every mechanism and every parameter; and the
+//! properties of the model that do not depend on how it is computed.
+
+mod common;
+
+use burn::tensor::{Device, TensorData};
+use common::{labels, loss_of, small_specs, tokens};
+use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, parameters, train};
+
+const ACTIVATIONS: [Activation; 3] = [Activation::Relu, Activation::Gelu, Activation::Mish];
+
+fn small(activation: Activation) -> ModelConfig {
+    ModelConfig {
+        d_model: 6,
+        d_head: Some(4),
+        heads: 2,
+        blocks: 2,
+        d_mlp: 5,
+        activation,
+        dropout: 0.2,
+        inverse_temperature: 1.3,
+        engine: Engine::Reference,
+        ..ModelConfig::new(4, 3)
+    }
+}
+
+/// Initial weights make nearly equal scores and tiny gradients; four times as large, the mechanisms really differ.
+fn spread(model: Encoder) -> Encoder {
+    let larger = parameters::named_parameters(&model).into_iter().map(|(name, data)| {
+        let values: Vec<f64> = data.iter::<f64>().map(|value| 4.0 * value).collect();
+        (name, TensorData::new(values, data.shape().clone()))
+    });
+    parameters::set_parameters(model, larger.collect::<Vec<_>>()).unwrap()
+}
+
+fn check_gradients(spec: &str, activation: Activation, pass: Pass) {
+    let device = Device::flex().autodiff();
+    let attention = Registry::standard().parse(spec).unwrap();
+    let model = Encoder::new(small(activation), attention, 3, &device).unwrap();
+    let model = spread(parameters::to_f64(model));
+    let (tokens, labels) = (tokens(3, 5, 4, &device), labels(3, 3, &device));
+
+    let loss = train::loss(model.forward(tokens.clone(), pass), labels.clone());
+    let gradients = parameters::named_gradients(&model, &loss.backward());
+    let parameters = parameters::named_parameters(&model);
+    let mut largest = 0f64;
+    for (which, (name, gradient)) in gradients.iter().enumerate() {
+        let gradient: Vec<f64> = gradient.iter::<f64>().collect();
+        // A few entries of each tensor, other ones in each.
+        for sample in 0..gradient.len().min(5) {
+            let entry = Key::new(which as u64).below(sample as u32, gradient.len() as u32) as usize;
+            let shifted = |step: f64| {
+                let mut parameters = parameters.clone();
+                let (_, data) = &mut parameters[which];
+                data.as_mut_slice::<f64>().unwrap()[entry] += step;
+                let model = parameters::set_parameters(model.clone(), parameters).unwrap();
+                loss_of(&model, &tokens, &labels, pass)
+            };
+            let step = 1e-5;
+            let expected = (shifted(step) - shifted(-step)) / (2.0 * step);
+            let error = (gradient[entry] - expected).abs();
+            assert!(
+                error <= 1e-5 * expected.abs().max(1e-4),
+                "{spec} {activation:?}: {name}[{entry}] is {}, differences say {expected}",
+                gradient[entry]
+            );
+            largest = largest.max(expected.abs());
+        }
+    }
+    assert!(largest > 1e-2, "{spec}: gradients are all tiny, nothing was tested");
+}
+
+#[test]
+fn gradients_agree_with_finite_differences() {
+    for spec in small_specs() {
+        for (step, activation) in ACTIVATIONS.into_iter().enumerate() {
+            check_gradients(&spec, activation, Pass::training(1, step as u64));
+        }
+        check_gradients(&spec, Activation::Gelu, Pass::evaluation(1, 0));
+    }
+}
+
+#[test]
+fn parameters_have_their_names_and_shapes() {
+    let attention = Registry::standard().parse("block:5+g3").unwrap();
+    let config = ModelConfig { blocks: 1, ..small(Activation::Relu) };
+    let model = Encoder::new(config, attention, 1, &Device::flex()).unwrap();
+    let found: Vec<(String, Vec<usize>)> =
+        parameters::named_parameters(&model).into_iter().map(|(name, data)| (name, data.shape().to_vec())).collect();
+    let expected = [
+        ("embedding", vec![7, 6]),
+        ("blocks.0.attention.query.weight", vec![6, 8]),
+        ("blocks.0.attention.query.bias", vec![8]),
+        ("blocks.0.attention.key.weight", vec![6, 8]),
+        ("blocks.0.attention.key.bias", vec![8]),
+        ("blocks.0.attention.value.weight", vec![6, 8]),
+        ("blocks.0.attention.value.bias", vec![8]),
+        ("blocks.0.attention.output.weight", vec![8, 6]),
+        ("blocks.0.attention.output.bias", vec![6]),
+        ("blocks.0.mlp.hidden.weight", vec![6, 5]),
+        ("blocks.0.mlp.hidden.bias", vec![5]),
+        ("blocks.0.mlp.output.weight", vec![5, 6]),
+        ("blocks.0.mlp.output.bias", vec![6]),
+        ("classifier.weight", vec![6, 3]),
+        ("classifier.bias", vec![3]),
+    ];
+    assert_eq!(found, expected.map(|(name, shape)| (name.to_owned(), shape)));
+}
+
+#[test]
+fn mechanisms_share_their_initial_weights() {
+    let values = |spec: &str, seed| {
+        let attention = Registry::standard().parse(spec).unwrap();
+        let model = Encoder::new(small(Activation::Relu), attention, seed, &Device::flex()).unwrap();
+        let named = parameters::named_parameters(&model).into_iter();
+        named.map(|(name, data)| (name, data.iter::<f32>().collect())).collect::<Vec<(String, Vec<f32>)>>()
+    };
+    let full = values("full", 7);
+    for spec in small_specs() {
+        for ((name, a), (other_name, b)) in full.iter().zip(values(&spec, 7)) {
+            assert_eq!(*name, other_name);
+            // Global tokens add rows at the end of the embedding and change nothing else.
+            assert_eq!(a[..], b[..a.len()], "{spec}: {name}");
+        }
+    }
+    let other = values("full", 8);
+    assert!(
+        full.iter().zip(&other).all(|(a, b)| a.1 != b.1 || a.0 == "classifier.bias"),
+        "another seed, other weights"
+    );
+    let bound = |name: &str| full.iter().find(|(n, _)| n == name).unwrap().1.iter().fold(0f32, |m, x| m.max(x.abs()));
+    assert!((0.05..=0.1).contains(&bound("embedding")) && (0.05..=0.1).contains(&bound("classifier.weight")));
+    assert!((0.3..=1.0 / 6f32.sqrt()).contains(&bound("blocks.1.mlp.hidden.weight")));
+    assert!((0.2..=1.0 / 8f32.sqrt()).contains(&bound("blocks.0.attention.output.bias")));
+    assert_eq!(bound("classifier.bias"), 0.0);
+}
+
+#[test]
+fn a_trace_shows_what_attention_did() {
+    let device = Device::flex();
+    for spec in small_specs() {
+        let attention = Registry::standard().parse(&spec).unwrap();
+        let globals = attention.spec.globals;
+        let model = Encoder::new(small(Activation::Relu), attention, 3, &device).unwrap();
+        let (batch, length) = (3, 5 + globals);
+        let pass = Pass::training(1, 4);
+        let (logits, traces) = model.forward_traced(tokens(batch, 5, 4, &device), pass);
+        assert_eq!(logits.into_data(), model.forward(tokens(batch, 5, 4, &device), pass).into_data());
+        assert_eq!(traces.len(), 2);
+        for trace in traces {
+            assert_eq!(trace.scores.dims(), [batch, 2, length, length]);
+            let kept: Vec<bool> = trace.kept.into_data().iter::<bool>().collect();
+            let weights: Vec<f32> = trace.weights.into_data().iter::<f32>().collect();
+            for (kept, weights) in kept.chunks(length).zip(weights.chunks(length)) {
+                assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{spec}");
+                assert!(kept.iter().zip(weights).all(|(&kept, &weight)| kept == (weight > 0.0)), "{spec}");
+            }
+        }
+    }
+}
+
+#[test]
+fn enough_size_acts_as_full() {
+    let device = Device::flex();
+    let logits = |spec: &str| {
+        let attention = Registry::standard().parse(spec).unwrap();
+        let model = Encoder::new(small(Activation::Relu), attention, 3, &device).unwrap();
+        model.forward(tokens(2, 7, 4, &device), Pass::training(1, 0)).into_data()
+    };
+    let full = logits("full");
+    for name in ["banded", "block", "topk", "bottomk", "randomk"] {
+        assert_ne!(logits(&format!("{name}:2")), full, "{name}");
+        for size in [7, 8, 99] {
+            assert_eq!(logits(&format!("{name}:{size}")), full, "{name}:{size}");
+        }
+    }
+}
+
+#[test]
+fn passes_differ_where_they_should() {
+    let device = Device::flex();
+    let logits = |spec: &str, change: fn(&mut ModelConfig), pass: Pass| {
+        let mut config = small(Activation::Relu);
+        change(&mut config);
+        let attention = Registry::standard().parse(spec).unwrap();
+        let model = Encoder::new(config, attention, 3, &device).unwrap();
+        model.forward(tokens(2, 7, 4, &device), pass).into_data()
+    };
+    let [train0, train1] = [0, 1].map(|step| Pass::training(1, step));
+    let [eval0, eval1] = [0, 1].map(|step| Pass::evaluation(1, step));
+    let plain: fn(&mut ModelConfig) = |_| ();
+    // Dropout is drawn afresh in training, absent in evaluation.
+    assert_ne!(logits("full", plain, train0), logits("full", plain, train1));
+    assert_eq!(logits("full", plain, train0), logits("full", plain, train0));
+    assert_eq!(logits("full", plain, eval0), logits("full", plain, eval1));
+    assert_eq!(logits("full", |c| c.dropout = 0.0, train0), logits("full", plain, eval0));
+    // Random keys are drawn afresh in evaluation too.
+    assert_ne!(logits("randomk:2", plain, eval0), logits("randomk:2", plain, eval1));
+    // The oddities: dropout that stays, the norm without epsilon, padding.
+    let stays: fn(&mut ModelConfig) = |c| c.oddities.dropout_in_evaluation = true;
+    assert_ne!(logits("full", stays, eval0), logits("full", stays, eval1));
+    assert_ne!(logits("full", |c| c.oddities.first_norm_without_eps = true, eval0), logits("full", plain, eval0));
+    let padded: fn(&mut ModelConfig) = |c| {
+        c.pad_token = Some(3);
+        c.oddities.pad_to_mask_multiple = true;
+    };
+    assert_eq!(logits("full", padded, eval0), logits("full", plain, eval0), "no size, no padding");
+    assert_eq!(logits("topk:7", padded, eval0), logits("topk:7", plain, eval0), "7 tokens are a multiple of 7");
+    assert_ne!(logits("topk:5", padded, eval0), logits("topk:5", plain, eval0), "padded to 10 tokens");
+}
+
+#[test]
+fn parameters_that_do_not_fit_are_refused() {
+    let attention = Registry::standard().parse("full").unwrap();
+    let model = Encoder::new(small(Activation::Relu), attention, 3, &Device::flex()).unwrap();
+    let parameters = parameters::named_parameters(&model);
+    let refused = |parameters: Vec<(String, TensorData)>| {
+        parameters::set_parameters(model.clone(), parameters).unwrap_err().to_string()
+    };
+    assert_eq!(refused(parameters[1..].to_vec()), "parameter `embedding` is missing");
+    let mut more = parameters.clone();
+    more.push(("blocks.7.mlp.hidden.bias".to_owned(), TensorData::zeros::<f32, _>([5])));
+    assert_eq!(refused(more), "the model has no parameter `blocks.7.mlp.hidden.bias`");
+    let mut wrong = parameters;
+    wrong[0].1 = TensorData::zeros::<f32, _>([6, 4]);
+    assert_eq!(refused(wrong), "parameter `embedding` has shape [6, 4], the model needs [4, 6]");
+}
+
+#[test]
+fn clipping_limits_the_joint_norm() {
+    let device = Device::flex().autodiff();
+    let attention = Registry::standard().parse("full").unwrap();
+    let model = Encoder::new(small(Activation::Relu), attention, 3, &device).unwrap();
+    let backward = || {
+        let logits = model.forward(tokens(3, 5, 4, &device), Pass::evaluation(1, 0));
+        train::loss(logits, labels(3, 3, &device)).backward()
+    };
+    let square = |data: &TensorData| data.iter::<f64>().map(|x| x * x).sum::<f64>();
+    let norm =
+        parameters::named_gradients(&model, &backward()).iter().map(|(_, data)| square(data)).sum::<f64>().sqrt();
+    for (max, expected) in [(norm / 4.0, norm / 4.0), (norm * 4.0, norm)] {
+        let mut gradients = train::parameter_gradients(&model, backward());
+        let before = train::clip_global_norm(&mut gradients, max);
+        assert!((before / norm - 1.0).abs() < 1e-9);
+        assert_eq!(gradients.len(), 27);
+        let clipped: Vec<f32> = gradients.into_iter().flatten().flatten().collect();
+        let after = clipped.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        assert!((after / expected - 1.0).abs() < 1e-5, "{after}, expected {expected}");
+    }
+}

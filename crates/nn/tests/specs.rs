@@ -1,0 +1,123 @@
+//! How mechanisms are written and read, and what a wrong one is answered.
+
+use semfocus_nn::{Family, MechanismSpec, Registry};
+
+fn parse(text: &str) -> Result<MechanismSpec, String> {
+    Registry::standard().parse(text).map(|attention| attention.spec).map_err(|error| error.to_string())
+}
+
+fn message(text: &str) -> String {
+    parse(text).expect_err("wrong spec")
+}
+
+#[test]
+fn printing_and_parsing_round_trip() {
+    for text in ["full", "banded:5", "banded:9+g1", "block:5", "block:9+g3", "topk:1", "bottomk:5", "randomk:1000000"] {
+        assert_eq!(parse(text).unwrap().to_string(), text);
+    }
+    let spec = MechanismSpec { name: "banded".to_owned(), size: Some(5), globals: 3 };
+    assert_eq!(parse("banded:5+g3"), Ok(spec));
+}
+
+#[test]
+fn every_example_of_the_registry_can_be_parsed() {
+    let registry = Registry::standard();
+    for info in registry.iter() {
+        let example = MechanismSpec::example(info);
+        assert_eq!(registry.parse(&example.to_string()).unwrap().spec, example);
+        if info.allows_globals {
+            assert_eq!(registry.parse(&format!("{example}+g2")).unwrap().spec.globals, 2);
+        }
+    }
+}
+
+#[test]
+fn other_spellings_are_printed_in_one_way() {
+    assert_eq!(parse(" topk:5 ").unwrap().to_string(), "topk:5");
+    assert_eq!(parse("topk:005").unwrap().to_string(), "topk:5");
+}
+
+#[test]
+fn sizes_that_are_wrong() {
+    assert_eq!(message("topk:0"), "the size in `topk:0` must be at least 1 (the number of kept keys), e.g. `topk:5`");
+    assert_eq!(message("topk:x"), "the size `x` in `topk:x` is not a whole number; write for instance `topk:5`");
+    assert_eq!(message("topk:"), "the size `` in `topk:` is not a whole number; write for instance `topk:5`");
+    assert_eq!(message("topk:-1"), "the size `-1` in `topk:-1` is not a whole number; write for instance `topk:5`");
+    assert_eq!(message("topk:2.5"), "the size `2.5` in `topk:2.5` is not a whole number; write for instance `topk:5`");
+    assert_eq!(message("topk"), "`topk` needs a size (the number of kept keys), e.g. `topk:5`");
+    assert_eq!(message("banded"), "`banded` needs a size (the width of the band), e.g. `banded:5`");
+    assert_eq!(message("full:5"), "`full` takes no size; write `full`");
+    assert_eq!(message("topk:5:6"), "`topk:5:6` has more than one size; write for instance `topk:5`");
+    for huge in ["topk:1000001", "topk:99999999999999999999999999"] {
+        assert_eq!(
+            message(huge),
+            format!(
+                "the size in `{huge}` must be at most 1000000; a size of at least the sequence length acts as `full`"
+            )
+        );
+    }
+}
+
+#[test]
+fn names_that_are_wrong() {
+    let meant = |text: &str| message(text).split("did you mean ").nth(1).map(str::to_owned);
+    assert_eq!(message("tpok:5"), "unknown attention mechanism `tpok`; did you mean `topk:5`?");
+    assert_eq!(message("TOPK:5"), "unknown attention mechanism `TOPK`; did you mean `topk:5`?");
+    assert_eq!(meant("tpok:7").unwrap(), "`topk:7`?");
+    assert_eq!(meant("tpok").unwrap(), "`topk:5`?", "completed by the usual size");
+    assert_eq!(meant("tpok:0").unwrap(), "`topk:5`?", "a suggestion is always valid");
+    assert_eq!(meant("ful:3").unwrap(), "`full`?");
+    assert_eq!(meant("band:9+g1"), Some("`banded:9+g1`?".to_owned()));
+    assert_eq!(meant("blok:9+g0"), Some("`block:9`?".to_owned()));
+    let known = "known are `full`, `banded`, `block`, `topk`, `bottomk` and `randomk`";
+    assert_eq!(message("longformer"), format!("unknown attention mechanism `longformer`; {known}"));
+    assert_eq!(message(":5"), format!("unknown attention mechanism ``; {known}"));
+    assert_eq!(message("  "), format!("no attention mechanism given; {known}"));
+    assert_eq!(message(""), format!("no attention mechanism given; {known}"));
+}
+
+#[test]
+fn global_tokens_that_are_wrong() {
+    assert_eq!(message("full+g1"), "`full` takes no global tokens: it already attends to all tokens; write `full`");
+    assert_eq!(message("topk:5+g1"), "`topk` takes no global tokens; only `banded` and `block` do, e.g. `banded:5+g1`");
+    assert_eq!(
+        message("banded:5+g0"),
+        "the number of global tokens in `banded:5+g0` must be between 1 and 1000; for none write `banded:5`"
+    );
+    assert_eq!(
+        message("banded:5+g1001"),
+        "the number of global tokens in `banded:5+g1001` must be between 1 and 1000; for none write `banded:5`"
+    );
+    for wrong in ["x", "g", "", "1", "gx", "g1+g2", "G1"] {
+        assert_eq!(
+            message(&format!("banded:5+{wrong}")),
+            format!(
+                "`+{wrong}` in `banded:5+{wrong}` is not a number of global tokens; write for instance `banded:5+g1`"
+            )
+        );
+    }
+}
+
+#[test]
+fn the_registry_says_which_family() {
+    let registry = Registry::standard();
+    let family = |text: &str| registry.parse(text).unwrap().info.family;
+    assert_eq!(family("full"), Family::Baseline);
+    assert_eq!(family("banded:5+g1"), Family::InputAgnostic);
+    assert_eq!(family("block:5"), Family::InputAgnostic);
+    assert_eq!(family("topk:5"), Family::InputDependent);
+    assert_eq!(family("bottomk:5"), Family::Control);
+    assert_eq!(family("randomk:5"), Family::Control);
+    assert_eq!(
+        Family::InputAgnostic.to_string(),
+        serde_json::to_value(Family::InputAgnostic).unwrap().as_str().unwrap()
+    );
+}
+
+#[test]
+#[should_panic(expected = "a mechanism named `topk` is registered already")]
+fn a_name_is_registered_once() {
+    let registry = Registry::standard();
+    let topk = registry.get("topk").unwrap().clone();
+    let _ = registry.with(topk);
+}
