@@ -36,6 +36,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 fn main() -> ExitCode {
+    semfocus_kernels::keep_freed_memory();
     let cli = Cli::parse();
     let mut out = BufWriter::new(io::stdout().lock());
     match run(cli, &mut out).and_then(|()| Ok(out.flush()?)) {

@@ -6,12 +6,13 @@ use crate::buffer::Buffer;
 use crate::linear::{Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns};
 use crate::math::Activation;
 use crate::matmul::{Left, Right, Start, multiply};
+use crate::output;
 use crate::rows::{self, RowDropout};
 use crate::simd::padded;
 use crate::{Dropout, Key};
 
 /// Rows that are carried through the whole sublayer before the next ones: their buffers stay in the nearest caches.
-const ROW_BLOCK: usize = 48;
+pub(crate) const ROW_BLOCK: usize = 96;
 
 /// The sublayer with everything it needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl Mlp<'_> {
         let second = pack_columns(self.output, (hidden_width, width), 0, width, 1.0);
 
         let run = run_length(x.len() / width);
-        let mut y = vec![0.0; x.len()];
+        let mut y = output::unwritten(x.len());
         let hidden = (x.par_chunks(run * width), y.par_chunks_mut(run * width))
             .into_par_iter()
             .enumerate()
@@ -100,7 +101,8 @@ impl Mlp<'_> {
                 all_hidden
             })
             .collect();
-        (y, save.then_some(MlpSaved { hidden }))
+        // SAFETY: the blocks cover all rows, and the last pass over each writes it.
+        (unsafe { output::written(y) }, save.then_some(MlpSaved { hidden }))
     }
 
     /// Gradients of the sublayer at `x`, from the gradient of its result.
@@ -111,7 +113,7 @@ impl Mlp<'_> {
         let second = pack_columns_transposed(self.output, (hidden_width, width), 0, width, 1.0);
 
         let run = run_length(x.len() / width);
-        let mut x_gradient = vec![0.0; x.len()];
+        let mut x_gradient = output::unwritten(x.len());
         let sums: Vec<Sums> = (x.par_chunks(run * width), gradient.par_chunks(run * width), &saved.hidden)
             .into_par_iter()
             .zip(x_gradient.par_chunks_mut(run * width))
@@ -187,7 +189,8 @@ impl Mlp<'_> {
 
         let total = sums.into_iter().reduce(Sums::add).unwrap_or_else(|| Sums::new(width, hidden_width));
         MlpGradients {
-            x: x_gradient,
+            // SAFETY: the blocks cover all rows, and the last pass over each writes it.
+            x: unsafe { output::written(x_gradient) },
             hidden: linear_gradient(&total.hidden, &total.hidden_bias, width, hidden_width),
             output: linear_gradient(&total.output, &total.output_bias, hidden_width, width),
         }

@@ -3,6 +3,8 @@
 //! "Plain" rows are as the caller stores them, `width` values each. "Padded" rows are internal, whole vectors each, with
 //! zeros after the first `width` values.
 
+use std::mem::MaybeUninit;
+
 use crate::math::{self, Activation};
 use crate::simd::{LANES, Simd, dispatched, padded};
 use crate::{Dropout, Key};
@@ -23,28 +25,37 @@ impl RowDropout {
     }
 }
 
+/// Calls `$call` with the constant `VECTORS` set to the number of vectors in a padded row, up to eight: rows that
+/// short are held in registers, in loops that the compiler unrolls. Longer rows get `VECTORS = 0`.
+macro_rules! with_vectors {
+    ($width:expr, $call:ident::<$simd:ty>($($argument:expr),* $(,)?)) => {
+        match padded($width) / LANES {
+            1 => $call::<$simd, 1>($($argument),*),
+            2 => $call::<$simd, 2>($($argument),*),
+            3 => $call::<$simd, 3>($($argument),*),
+            4 => $call::<$simd, 4>($($argument),*),
+            8 => $call::<$simd, 8>($($argument),*),
+            _ => $call::<$simd, 0>($($argument),*),
+        }
+    };
+}
+
+/// The `v`-th vector of a plain row; what lies behind its end is zero.
+#[inline(always)]
+fn part<S: Simd, const VECTORS: usize>(simd: S, row: &[f32], v: usize) -> S::F {
+    // All but the last vector of a row of known length are whole.
+    if v + 1 < VECTORS { simd.load(&row[v * LANES..]) } else { simd.load_some(&row[v * LANES..]) }
+}
+
 dispatched! {
     /// Layer norm without scale and shift: padded rows from plain rows, and `1 / sqrt(variance + epsilon)` of each.
     pub(crate) fn normalise(simd; x: &[f32], width: usize, epsilon: f32, out: &mut [f32], inverse_deviations: &mut [f32]) {
-        // A row is a chain of dependent sums; four rows side by side keep the units busy.
-        const TOGETHER: usize = 4;
-        let stride = padded(width);
-        let rows = x.len() / width;
-        let whole = rows / TOGETHER * TOGETHER;
-        for row in (0..whole).step_by(TOGETHER) {
-            let (x, out) = (&x[row * width..], &mut out[row * stride..]);
-            normalise_some::<S, TOGETHER>(simd, x, width, epsilon, out, &mut inverse_deviations[row..]);
-        }
-        for row in whole..rows {
-            let (x, out) = (&x[row * width..], &mut out[row * stride..]);
-            normalise_some::<S, 1>(simd, x, width, epsilon, out, &mut inverse_deviations[row..]);
-        }
+        with_vectors!(width, normalise_rows::<S>(simd, x, width, epsilon, out, inverse_deviations));
     }
 }
 
-/// [`normalise`] for the first `ROWS` rows.
 #[inline(always)]
-fn normalise_some<S: Simd, const ROWS: usize>(
+fn normalise_rows<S: Simd, const VECTORS: usize>(
     simd: S,
     x: &[f32],
     width: usize,
@@ -53,34 +64,35 @@ fn normalise_some<S: Simd, const ROWS: usize>(
     inverse_deviations: &mut [f32],
 ) {
     let stride = padded(width);
+    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+    let in_last = width - (stride - LANES);
     let per_value = 1.0 / width as f32;
-    let part = |row: usize, at: usize| simd.load_some(&x[row * width + at..row * width + width.min(at + LANES)]);
-    let mut sums = [simd.splat(0.0); ROWS];
-    for at in (0..width).step_by(LANES) {
-        for (row, sum) in sums.iter_mut().enumerate() {
-            *sum = simd.add(*sum, part(row, at));
+    for ((x, out), inverse_deviation) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)).zip(inverse_deviations)
+    {
+        let mut sum = simd.splat(0.0);
+        for v in 0..vectors {
+            sum = simd.add(sum, part::<S, VECTORS>(simd, x, v));
         }
-    }
-    let mut means = sums;
-    for mean in &mut means {
-        *mean = simd.splat(simd.sum(*mean) * per_value);
-    }
-    let mut squares = [simd.splat(0.0); ROWS];
-    for at in (0..width).step_by(LANES) {
-        for (row, square) in squares.iter_mut().enumerate() {
-            let mut centred = simd.sub(part(row, at), means[row]);
-            if width - at < LANES {
-                centred = simd.keep_first(centred, width - at);
+        let mean = simd.splat(simd.sum(sum) * per_value);
+        let mut squares = simd.splat(0.0);
+        let mut row = [simd.splat(0.0); VECTORS];
+        for v in 0..vectors {
+            let mut centred = simd.sub(part::<S, VECTORS>(simd, x, v), mean);
+            if v + 1 == vectors {
+                centred = simd.keep_first(centred, in_last);
             }
-            *square = simd.fma(centred, centred, *square);
-            simd.store(&mut out[row * stride + at..], centred);
+            squares = simd.fma(centred, centred, squares);
+            if VECTORS > 0 {
+                row[v] = centred;
+            } else {
+                simd.store(&mut out[v * LANES..], centred);
+            }
         }
-    }
-    for (row, square) in squares.into_iter().enumerate() {
-        inverse_deviations[row] = 1.0 / (simd.sum(square) * per_value + epsilon).sqrt();
-        let factor = simd.splat(inverse_deviations[row]);
-        for values in out[row * stride..(row + 1) * stride].chunks_exact_mut(LANES) {
-            simd.store(values, simd.mul(simd.load(values), factor));
+        *inverse_deviation = 1.0 / (simd.sum(squares) * per_value + epsilon).sqrt();
+        let factor = simd.splat(*inverse_deviation);
+        for v in 0..vectors {
+            let centred = if VECTORS > 0 { row[v] } else { simd.load(&out[v * LANES..]) };
+            simd.store(&mut out[v * LANES..], simd.mul(centred, factor));
         }
     }
 }
@@ -88,51 +100,75 @@ fn normalise_some<S: Simd, const ROWS: usize>(
 dispatched! {
     /// Gradient of `x + f(norm(x))` in `x`: `residual` (plain) is the gradient that arrived, `gradient` (padded) that of the
     /// normalised rows.
-    pub(crate) fn normalise_backward(simd; normalised: &[f32], inverse_deviations: &[f32], gradient: &[f32], residual: &[f32], width: usize, out: &mut [f32]) {
-        let stride = padded(width);
-        let per_value = 1.0 / width as f32;
-        let rows = normalised.chunks_exact(stride).zip(gradient.chunks_exact(stride)).zip(inverse_deviations);
-        for (((normalised, gradient), inverse_deviation), (residual, out)) in
-            rows.zip(residual.chunks_exact(width).zip(out.chunks_exact_mut(width)))
-        {
-            let (mut sum, mut along) = (simd.splat(0.0), simd.splat(0.0));
-            for (n, g) in normalised.chunks_exact(LANES).zip(gradient.chunks_exact(LANES)) {
-                sum = simd.add(sum, simd.load(g));
-                along = simd.fma(simd.load(n), simd.load(g), along);
-            }
-            let mean = simd.splat(simd.sum(sum) * per_value);
-            let along = simd.splat(-simd.sum(along) * per_value);
-            let factor = simd.splat(*inverse_deviation);
-            for (((n, g), residual), out) in normalised
-                .chunks_exact(LANES)
-                .zip(gradient.chunks_exact(LANES))
-                .zip(residual.chunks(LANES))
-                .zip(out.chunks_mut(LANES))
-            {
-                let straight = simd.fma(simd.load(n), along, simd.sub(simd.load(g), mean));
-                simd.store_some(out, simd.fma(straight, factor, simd.load_some(residual)));
-            }
+    pub(crate) fn normalise_backward(simd; normalised: &[f32], inverse_deviations: &[f32], gradient: &[f32], residual: &[f32], width: usize, out: &mut [MaybeUninit<f32>]) {
+        with_vectors!(width, normalise_backward_rows::<S>(simd, normalised, inverse_deviations, gradient, residual, width, out));
+    }
+}
+
+#[inline(always)]
+fn normalise_backward_rows<S: Simd, const VECTORS: usize>(
+    simd: S,
+    normalised: &[f32],
+    inverse_deviations: &[f32],
+    gradient: &[f32],
+    residual: &[f32],
+    width: usize,
+    out: &mut [MaybeUninit<f32>],
+) {
+    let stride = padded(width);
+    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+    let per_value = 1.0 / width as f32;
+    let rows = normalised.chunks_exact(stride).zip(gradient.chunks_exact(stride)).zip(inverse_deviations);
+    for (((normalised, gradient), inverse_deviation), (residual, out)) in
+        rows.zip(residual.chunks_exact(width).zip(out.chunks_exact_mut(width)))
+    {
+        let (mut sum, mut along) = (simd.splat(0.0), simd.splat(0.0));
+        for v in 0..vectors {
+            let g = simd.load(&gradient[v * LANES..]);
+            sum = simd.add(sum, g);
+            along = simd.fma(simd.load(&normalised[v * LANES..]), g, along);
+        }
+        let mean = simd.splat(simd.sum(sum) * per_value);
+        let along = simd.splat(-simd.sum(along) * per_value);
+        let factor = simd.splat(*inverse_deviation);
+        for v in 0..vectors {
+            let centred = simd.sub(simd.load(&gradient[v * LANES..]), mean);
+            let straight = simd.fma(simd.load(&normalised[v * LANES..]), along, centred);
+            let value = simd.fma(straight, factor, part::<S, VECTORS>(simd, residual, v));
+            simd.store_new(&mut out[v * LANES..], value);
         }
     }
 }
 
 dispatched! {
     /// `x + dropout(update)`: plain rows from plain rows and padded rows.
-    pub(crate) fn add_with_dropout(simd; x: &[f32], update: &[f32], width: usize, drop: RowDropout, out: &mut [f32]) {
-        let stride = padded(width);
-        for (row, ((x, update), out)) in
-            x.chunks_exact(width).zip(update.chunks_exact(stride)).zip(out.chunks_exact_mut(width)).enumerate()
-        {
-            let words = drop.words(row);
-            for (v, ((x, update), out)) in
-                x.chunks(LANES).zip(update.chunks_exact(LANES)).zip(out.chunks_mut(LANES)).enumerate()
-            {
-                let mut update = simd.load(update);
-                if !drop.dropout.is_none() {
-                    update = simd.dropout(update, words, (v * LANES) as u32, &drop.dropout);
-                }
-                simd.store_some(out, simd.add(simd.load_some(x), update));
+    pub(crate) fn add_with_dropout(simd; x: &[f32], update: &[f32], width: usize, drop: RowDropout, out: &mut [MaybeUninit<f32>]) {
+        with_vectors!(width, add_with_dropout_rows::<S>(simd, x, update, width, drop, out));
+    }
+}
+
+#[inline(always)]
+fn add_with_dropout_rows<S: Simd, const VECTORS: usize>(
+    simd: S,
+    x: &[f32],
+    update: &[f32],
+    width: usize,
+    drop: RowDropout,
+    out: &mut [MaybeUninit<f32>],
+) {
+    let stride = padded(width);
+    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+    let drops = !drop.dropout.is_none();
+    for (row, ((x, update), out)) in
+        x.chunks_exact(width).zip(update.chunks_exact(stride)).zip(out.chunks_exact_mut(width)).enumerate()
+    {
+        let words = drop.words(row);
+        for v in 0..vectors {
+            let mut value = simd.load(&update[v * LANES..]);
+            if drops {
+                value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
             }
+            simd.store_new(&mut out[v * LANES..], simd.add(part::<S, VECTORS>(simd, x, v), value));
         }
     }
 }
@@ -140,19 +176,32 @@ dispatched! {
 dispatched! {
     /// The gradient behind a dropout: padded rows from plain rows; their column sums are added to `sums`.
     pub(crate) fn dropout_backward(simd; gradient: &[f32], width: usize, drop: RowDropout, out: &mut [f32], sums: &mut [f32]) {
-        let stride = padded(width);
-        for (row, (gradient, out)) in gradient.chunks_exact(width).zip(out.chunks_exact_mut(stride)).enumerate() {
-            let words = drop.words(row);
-            for (v, ((gradient, out), sums)) in
-                gradient.chunks(LANES).zip(out.chunks_exact_mut(LANES)).zip(sums.chunks_exact_mut(LANES)).enumerate()
-            {
-                let mut value = simd.load_some(gradient);
-                if !drop.dropout.is_none() {
-                    value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
-                }
-                simd.store(out, value);
-                simd.store(sums, simd.add(simd.load(sums), value));
+        with_vectors!(width, dropout_backward_rows::<S>(simd, gradient, width, drop, out, sums));
+    }
+}
+
+#[inline(always)]
+fn dropout_backward_rows<S: Simd, const VECTORS: usize>(
+    simd: S,
+    gradient: &[f32],
+    width: usize,
+    drop: RowDropout,
+    out: &mut [f32],
+    sums: &mut [f32],
+) {
+    let stride = padded(width);
+    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+    let drops = !drop.dropout.is_none();
+    for (row, (gradient, out)) in gradient.chunks_exact(width).zip(out.chunks_exact_mut(stride)).enumerate() {
+        let words = drop.words(row);
+        for v in 0..vectors {
+            let mut value = part::<S, VECTORS>(simd, gradient, v);
+            if drops {
+                value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
             }
+            simd.store(&mut out[v * LANES..], value);
+            let sum = &mut sums[v * LANES..];
+            simd.store(sum, simd.add(simd.load(sum), value));
         }
     }
 }

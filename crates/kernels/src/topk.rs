@@ -10,8 +10,8 @@ pub struct TopK {
     lowest: bool,
 }
 
-/// Up to here the best keys are held in a sorted list; beyond, a partial sort of the whole row is cheaper.
-const SORTED_LIST: usize = 32;
+/// Up to here the best keys are held in a sorted list; beyond, a partial sort of the whole row is used.
+const SORTED_LIST: usize = LANES;
 
 impl TopK {
     /// The rule that keeps the `k` highest scores.
@@ -58,48 +58,82 @@ impl RowRule for TopK {
 dispatched! {
     /// Fills `best` with the indices of the highest `sign * scores`, best first; `scores` has more values than `best`.
     fn scan(simd; scores: &[f32], sign: f32, best: &mut [u32]) {
-        let k = best.len();
-        let mut values = [f32::NEG_INFINITY; SORTED_LIST];
-        let values = &mut values[..k];
-        // A newcomer goes behind its equals: they came earlier and have the lower index.
-        let insert = |values: &mut [f32], best: &mut [u32], filled: usize, value: f32, index: u32| {
-            let mut at = filled;
-            while at > 0 && values[at - 1] < value {
-                if at < k {
-                    values[at] = values[at - 1];
-                    best[at] = best[at - 1];
-                }
-                at -= 1;
-            }
-            if at < k {
-                values[at] = value;
-                best[at] = index;
-            }
-        };
-        for (index, score) in scores[..k].iter().enumerate() {
-            insert(values, best, index, sign * score, index as u32);
-        }
-        let mut index = k;
         let signs = simd.splat(sign);
-        while index + LANES <= scores.len() {
-            // Most vectors hold nothing above the worst of the best, and cost one comparison.
-            let candidates = simd.mul(simd.load(&scores[index..]), signs);
-            let mut above = simd.greater(candidates, simd.splat(values[k - 1]));
-            while above != 0 {
-                let lane = above.trailing_zeros() as usize;
-                above &= above - 1;
-                let value = sign * scores[index + lane];
-                if value > values[k - 1] {
-                    insert(values, best, k, value, (index + lane) as u32);
-                }
-            }
-            index += LANES;
-        }
-        for (offset, score) in scores[index..].iter().enumerate() {
-            if sign * score > values[k - 1] {
-                insert(values, best, k, sign * score, (index + offset) as u32);
+        let (vectors, rest) = scores.as_chunks::<LANES>();
+
+        // The greatest of every lane are different keys, so the k-th greatest of them is no more than the k-th greatest
+        // of all: whatever is below it need not be looked at again. That leaves little more than k keys.
+        let lowest = simd.splat(f32::NEG_INFINITY);
+        let mut greatest = [lowest; 4];
+        let (quads, singles) = vectors.as_chunks::<4>();
+        for quad in quads {
+            for (greatest, scores) in greatest.iter_mut().zip(quad) {
+                *greatest = simd.max(simd.mul(simd.load(scores), signs), *greatest);
             }
         }
+        for scores in singles {
+            greatest[0] = simd.max(simd.mul(simd.load(scores), signs), greatest[0]);
+        }
+        let [a, b, c, d] = greatest;
+        let mut greatest = simd.max(simd.max(a, b), simd.max(c, d));
+        let mut threshold = simd.greatest(greatest);
+        for _ in 1..best.len() {
+            // Takes equal ones away together, which only lowers the threshold.
+            greatest = simd.below_or(greatest, simd.splat(threshold), lowest);
+            threshold = simd.greatest(greatest);
+        }
+
+        let mut list = Best { values: [0.0; SORTED_LIST], filled: 0, keys: best };
+        let thresholds = simd.splat(threshold);
+        for (v, scores) in vectors.iter().enumerate() {
+            let candidates = simd.mul(simd.load(scores), signs);
+            // Not "at least": a NaN is let in, and finds its place at the end of the list.
+            let mut worth = !simd.greater(thresholds, candidates) & ALL_LANES;
+            while worth != 0 {
+                let lane = worth.trailing_zeros() as usize;
+                worth &= worth - 1;
+                list.offer(sign * scores[lane], (v * LANES + lane) as u32);
+            }
+        }
+        for (offset, score) in rest.iter().enumerate() {
+            list.offer(sign * score, (vectors.len() * LANES + offset) as u32);
+        }
+    }
+}
+
+/// A comparison that holds in every lane.
+const ALL_LANES: u32 = (1 << LANES) - 1;
+
+/// The best keys so far, best first.
+struct Best<'a> {
+    values: [f32; SORTED_LIST],
+    filled: usize,
+    keys: &'a mut [u32],
+}
+
+impl Best<'_> {
+    /// Takes the key in if there is room or it beats the last one. A newcomer goes behind its equals: they came earlier
+    /// and have the lower index.
+    #[inline(always)]
+    fn offer(&mut self, value: f32, key: u32) {
+        let room = self.keys.len();
+        let mut at = self.filled;
+        if at == room {
+            let beats_last = value > self.values[room - 1];
+            if !beats_last {
+                return;
+            }
+            at -= 1;
+        } else {
+            self.filled += 1;
+        }
+        while at > 0 && self.values[at - 1] < value {
+            self.values[at] = self.values[at - 1];
+            self.keys[at] = self.keys[at - 1];
+            at -= 1;
+        }
+        self.values[at] = value;
+        self.keys[at] = key;
     }
 }
 

@@ -121,7 +121,7 @@ fn measure(
     let with_globals = length + attention.spec.globals;
     let flops = cost::flops(&config, attention.mechanism.as_ref(), with_globals);
     let mechanism = attention.spec.to_string();
-    let mut model = Encoder::new(config, attention, 1, &device)?;
+    let mut model = Some(Encoder::new(config, attention, 1, &device)?);
 
     let random = |key: Key, count: usize, below: usize| -> Vec<i64> {
         (0..count).map(|i| i64::from(key.below(i as u32, below as u32))).collect()
@@ -137,15 +137,15 @@ fn measure(
     let mut optimizer = train::Sgd;
     let mut step = 0;
     let train_ms = median_ms(time, || {
-        let present = model.clone();
+        let present = model.take().expect("every step gives the model back");
         let pass = Pass::training(1, step);
         let (next, report) =
             train::step(present, &mut optimizer, batch.clone(), pass, LEARNING_RATE, MAX_GRADIENT_NORM);
         assert!(report.loss.is_finite(), "the benchmark's loss must stay finite");
-        model = next;
+        model = Some(next);
         step += 1;
     });
-    let model = model.valid();
+    let model = model.expect("every step gives the model back").valid();
     let eval_ms = median_ms(time, || {
         let logits = model.forward(batch.tokens.clone(), Pass::evaluation(1, 0));
         std::hint::black_box(logits.into_data());

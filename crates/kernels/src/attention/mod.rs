@@ -6,6 +6,8 @@
 mod dense;
 mod sparse;
 
+use std::mem::MaybeUninit;
+
 use rayon::prelude::*;
 
 use crate::buffer::Buffer;
@@ -13,6 +15,8 @@ use crate::linear::{
     Columns, Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns,
 };
 use crate::matmul::{Left, Packed, Right, Start, multiply};
+use crate::mlp::ROW_BLOCK;
+use crate::output;
 use crate::rows::{self, RowDropout};
 use crate::selection::assert_valid_row;
 use crate::simd::padded;
@@ -139,7 +143,7 @@ impl Attention<'_> {
         let mut output_bias = self.output.bias.to_vec();
         output_bias.resize(padded(self.width), 0.0);
 
-        let mut y = vec![0.0; x.len()];
+        let mut y = output::unwritten(x.len());
         let sequences: Vec<_> = (x.par_chunks(per_sequence), y.par_chunks_mut(per_sequence))
             .into_par_iter()
             .enumerate()
@@ -148,7 +152,11 @@ impl Attention<'_> {
                 save.then_some(saved)
             })
             .collect();
-        (y, save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }))
+        // SAFETY: the sequences cover all values, and the last pass over each writes it.
+        (
+            unsafe { output::written(y) },
+            save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }),
+        )
     }
 
     fn forward_sequence(
@@ -157,33 +165,42 @@ impl Attention<'_> {
         x: &[f32],
         weights: &[HeadWeights],
         output_bias: &[f32],
-        y: &mut [f32],
+        y: &mut [MaybeUninit<f32>],
     ) -> SequenceSaved {
-        let (length, width, stride) = (self.length, self.width, padded(self.width));
-        let head_stride = padded(self.head_width);
-        let part = length * head_stride;
-        let mut normalised = Buffer::uninit(length * stride);
-        let mut inverse_deviations = Buffer::uninit(length);
-        rows::normalise(x, width, self.epsilon, &mut normalised, &mut inverse_deviations);
-
+        let (width, stride) = (self.width, padded(self.width));
+        let (head_width, head_stride) = (self.head_width, padded(self.head_width));
+        let part = self.length * head_stride;
+        let block = ROW_BLOCK.min(self.length);
+        let mut rows_buffer = Buffer::uninit(block * stride);
+        let mut inverse_deviations = [0.0; ROW_BLOCK];
         let mut projections = Buffer::uninit(4 * part * self.heads);
-        let mut update = Buffer::uninit(length * stride);
-        let mut heads = Vec::with_capacity(self.heads);
-        for (h, weights) in weights.iter().enumerate() {
-            let (projected, context) = projections[4 * part * h..][..4 * part].split_at_mut(3 * part);
-            for (columns, to) in
-                [&weights.query, &weights.key, &weights.value].into_iter().zip(projected.chunks_mut(part))
-            {
-                let left = Left::rows(&normalised, stride);
-                let start = Start::Bias(&columns.bias);
-                multiply(length, head_stride, width, left, columns.weight.right(), start, to, head_stride);
+        for (b, x) in x.chunks(block * width).enumerate() {
+            let (first, rows) = (b * block, x.len() / width);
+            rows::normalise(x, width, self.epsilon, &mut rows_buffer, &mut inverse_deviations);
+            for (weights, projections) in weights.iter().zip(projections.chunks_mut(4 * part)) {
+                let maps = [&weights.query, &weights.key, &weights.value];
+                for (columns, to) in maps.into_iter().zip(projections.chunks_mut(part)) {
+                    let (left, to) = (Left::rows(&rows_buffer, stride), &mut to[first * head_stride..]);
+                    let start = Start::Bias(&columns.bias);
+                    multiply(rows, head_stride, width, left, columns.weight.right(), start, to, head_stride);
+                }
             }
-            heads.push(self.attend(self.head(projected), sequence, h, context));
-            let start = if h == 0 { Start::Bias(output_bias) } else { Start::Result };
-            let left = Left::rows(context, head_stride);
-            multiply(length, stride, self.head_width, left, weights.output.right(), start, &mut update, stride);
         }
-        rows::add_with_dropout(x, &update, width, self.output_drop(sequence), y);
+        let heads = (projections.chunks_mut(4 * part).take(self.heads).enumerate())
+            .map(|(h, projections)| {
+                let (projected, context) = projections.split_at_mut(3 * part);
+                self.attend(self.head(projected), sequence, h, &mut context[..part])
+            })
+            .collect();
+        for (b, (x, y)) in x.chunks(block * width).zip(y.chunks_mut(block * width)).enumerate() {
+            let (first, rows) = (b * block, x.len() / width);
+            for (h, (weights, projections)) in weights.iter().zip(projections.chunks(4 * part)).enumerate() {
+                let left = Left::rows(&projections[3 * part + first * head_stride..], head_stride);
+                let start = if h == 0 { Start::Bias(output_bias) } else { Start::Result };
+                multiply(rows, stride, head_width, left, weights.output.right(), start, &mut rows_buffer, stride);
+            }
+            rows::add_with_dropout(x, &rows_buffer, width, self.output_drop(sequence, first), y);
+        }
         SequenceSaved { projections, heads }
     }
 
@@ -238,7 +255,7 @@ impl Attention<'_> {
         let weights: Vec<HeadWeightsTransposed> = (0..self.heads).map(|head| self.pack_head_transposed(head)).collect();
         let run = run_length(saved.sequences.len());
         let per_sequence = self.length * self.width;
-        let mut x_gradient = vec![0.0; x.len()];
+        let mut x_gradient = output::unwritten(x.len());
         let sums: Vec<Sums> = (x.par_chunks(run * per_sequence), gradient.par_chunks(run * per_sequence))
             .into_par_iter()
             .zip(x_gradient.par_chunks_mut(run * per_sequence))
@@ -266,7 +283,8 @@ impl Attention<'_> {
             })
             .collect();
         let total = sums.into_iter().reduce(Sums::add).unwrap_or_else(|| Sums::new(self));
-        total.into_gradients(self, x_gradient)
+        // SAFETY: the sequences cover all values, and the last pass over each writes it.
+        total.into_gradients(self, unsafe { output::written(x_gradient) })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -279,53 +297,63 @@ impl Attention<'_> {
         weights: &[HeadWeightsTransposed],
         work: &mut Workspace,
         sums: &mut Sums,
-        x_gradient: &mut [f32],
+        x_gradient: &mut [MaybeUninit<f32>],
     ) {
-        let (length, width, stride) = (self.length, self.width, padded(self.width));
+        let (width, stride) = (self.width, padded(self.width));
         let (head_width, head_stride) = (self.head_width, padded(self.head_width));
-        let part = length * head_stride;
-        rows::normalise(x, width, self.epsilon, &mut work.normalised, &mut work.inverse_deviations);
-        let drop = self.output_drop(sequence);
-        rows::dropout_backward(gradient, width, drop, &mut work.output_gradient, &mut sums.output_bias);
+        let part = self.length * head_stride;
+        let block = ROW_BLOCK.min(self.length);
 
-        for (h, (weights, head_saved)) in weights.iter().zip(&saved.heads).enumerate() {
-            let (projected, context) = saved.projections[4 * part * h..][..4 * part].split_at(3 * part);
-            let left = Left::rows(&work.output_gradient, stride);
-            let right = weights.output.right();
-            multiply(length, head_stride, width, left, right, Start::Zero, &mut work.context_gradient, head_stride);
-            let (left, right) = (Left::transposed(context, head_stride), Right::rows(&work.output_gradient, stride));
-            let output_sum = &mut sums.output[h * head_width * stride..][..head_width * stride];
-            multiply(head_width, stride, length, left, right, Start::Result, output_sum, stride);
-
-            let (query, rest) = work.projected_gradients.split_at_mut(part);
-            let (key, value) = rest.split_at_mut(part);
-            let gradients = HeadGradients { query, key, value: &mut value[..part] };
-            self.attend_backward(
-                self.head(projected),
-                sequence,
-                h,
-                head_saved,
-                context,
-                &work.context_gradient,
-                gradients,
-            );
-
-            for (m, map) in [&weights.query, &weights.key, &weights.value].into_iter().enumerate() {
-                let projected_gradient = &work.projected_gradients[m * part..(m + 1) * part];
-                let place = m * self.heads + h;
-                let (left, right) =
-                    (Left::transposed(&work.normalised, stride), Right::rows(projected_gradient, head_stride));
-                let weight_sum = &mut sums.projections[place * width * head_stride..][..width * head_stride];
-                multiply(width, head_stride, length, left, right, Start::Result, weight_sum, head_stride);
-                let bias_sum = &mut sums.projection_biases[place * head_stride..][..head_stride];
-                rows::add_row_sums(projected_gradient, head_stride, bias_sum);
-                let start = if place == 0 { Start::Zero } else { Start::Result };
-                let left = Left::rows(projected_gradient, head_stride);
-                multiply(length, stride, head_width, left, map.right(), start, &mut work.normalised_gradient, stride);
+        // From the gradient of the result to that of every head's context.
+        for (b, gradient) in gradient.chunks(block * width).enumerate() {
+            let (first, rows) = (b * block, gradient.len() / width);
+            let (drop, output_gradient) = (self.output_drop(sequence, first), &mut work.row_gradients);
+            rows::dropout_backward(gradient, width, drop, output_gradient, &mut sums.output_bias);
+            for (h, weights) in weights.iter().enumerate() {
+                let context = &saved.projections[(4 * h + 3) * part + first * head_stride..];
+                let (left, right) = (Left::rows(output_gradient, stride), weights.output.right());
+                let to = &mut work.context_gradients[h * part + first * head_stride..];
+                multiply(rows, head_stride, width, left, right, Start::Zero, to, head_stride);
+                let (left, right) = (Left::transposed(context, head_stride), Right::rows(output_gradient, stride));
+                let sum = &mut sums.output[h * head_width * stride..];
+                multiply(head_width, stride, rows, left, right, Start::Result, sum, stride);
             }
         }
-        let inverse = &work.inverse_deviations;
-        rows::normalise_backward(&work.normalised, inverse, &work.normalised_gradient, gradient, width, x_gradient);
+
+        // Through the attention of every head.
+        for (h, head_saved) in saved.heads.iter().enumerate() {
+            let (projected, context) = saved.projections[4 * part * h..][..4 * part].split_at(3 * part);
+            let (query, rest) = work.projected_gradients[3 * part * h..][..3 * part].split_at_mut(part);
+            let (key, value) = rest.split_at_mut(part);
+            let context_gradient = &work.context_gradients[h * part..][..part];
+            let gradients = HeadGradients { query, key, value };
+            self.attend_backward(self.head(projected), sequence, h, head_saved, context, context_gradient, gradients);
+        }
+
+        // From the gradients of queries, keys and values to that of the input.
+        let blocks = x.chunks(block * width).zip(gradient.chunks(block * width));
+        for (b, ((x, gradient), x_gradient)) in blocks.zip(x_gradient.chunks_mut(block * width)).enumerate() {
+            let (first, rows) = (b * block, x.len() / width);
+            let (normalised, inverse_deviations) = (&mut work.normalised, &mut work.inverse_deviations);
+            rows::normalise(x, width, self.epsilon, normalised, inverse_deviations);
+            for (h, weights) in weights.iter().enumerate() {
+                for (m, map) in [&weights.query, &weights.key, &weights.value].into_iter().enumerate() {
+                    let at = (3 * h + m) * part + first * head_stride;
+                    let projected_gradient = &work.projected_gradients[at..at + rows * head_stride];
+                    let place = m * self.heads + h;
+                    let (left, right) =
+                        (Left::transposed(normalised, stride), Right::rows(projected_gradient, head_stride));
+                    let sum = &mut sums.projections[place * width * head_stride..];
+                    multiply(width, head_stride, rows, left, right, Start::Result, sum, head_stride);
+                    let bias_sum = &mut sums.projection_biases[place * head_stride..][..head_stride];
+                    rows::add_row_sums(projected_gradient, head_stride, bias_sum);
+                    let start = if h + m == 0 { Start::Zero } else { Start::Result };
+                    let (left, right) = (Left::rows(projected_gradient, head_stride), map.right());
+                    multiply(rows, stride, head_width, left, right, start, &mut work.row_gradients, stride);
+                }
+            }
+            rows::normalise_backward(normalised, inverse_deviations, &work.row_gradients, gradient, width, x_gradient);
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -375,8 +403,9 @@ impl Attention<'_> {
         WeightDropout { dropout: self.weight_dropout, site: self.weight_site, first_row }
     }
 
-    fn output_drop(&self, sequence: usize) -> RowDropout {
-        RowDropout { dropout: self.output_dropout, site: self.output_site, first_row: sequence * self.length }
+    fn output_drop(&self, sequence: usize, first: usize) -> RowDropout {
+        let first_row = sequence * self.length + first;
+        RowDropout { dropout: self.output_dropout, site: self.output_site, first_row }
     }
 
     /// Inputs and outputs of the query, key and value maps.
@@ -426,24 +455,26 @@ struct HeadWeightsTransposed {
 
 /// Buffers of the backward pass of one sequence.
 struct Workspace {
+    /// One block of rows each.
     normalised: Buffer,
-    inverse_deviations: Buffer,
-    output_gradient: Buffer,
-    context_gradient: Buffer,
+    inverse_deviations: [f32; ROW_BLOCK],
+    row_gradients: Buffer,
+    /// Head after head.
+    context_gradients: Buffer,
+    /// Query, key and value of one head after the other.
     projected_gradients: Buffer,
-    normalised_gradient: Buffer,
 }
 
 impl Workspace {
     fn new(layer: &Attention) -> Self {
-        let (rows, head_rows) = (layer.length * padded(layer.width), layer.length * padded(layer.head_width));
+        let block_rows = ROW_BLOCK.min(layer.length) * padded(layer.width);
+        let head_rows = layer.heads * layer.length * padded(layer.head_width);
         Workspace {
-            normalised: Buffer::uninit(rows),
-            inverse_deviations: Buffer::uninit(layer.length),
-            output_gradient: Buffer::uninit(rows),
-            context_gradient: Buffer::uninit(head_rows),
+            normalised: Buffer::uninit(block_rows),
+            inverse_deviations: [0.0; ROW_BLOCK],
+            row_gradients: Buffer::uninit(block_rows),
+            context_gradients: Buffer::uninit(head_rows),
             projected_gradients: Buffer::uninit(3 * head_rows),
-            normalised_gradient: Buffer::uninit(rows),
         }
     }
 }

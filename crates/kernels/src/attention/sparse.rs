@@ -25,6 +25,33 @@ fn add_scaled<S: Simd>(simd: S, to: &mut [f32], factor: f32, from: &[f32]) {
     }
 }
 
+/// `to += Σ factors[i] * rows[keys[i]]` for padded rows. The sum stays in a register, one vector of columns at a time.
+#[inline(always)]
+fn add_weighted_rows<S: Simd>(simd: S, to: &mut [f32], factors: &[f32; LANES], keys: &[u32], rows: &[f32]) {
+    let stride = to.len();
+    for (v, to) in to.chunks_exact_mut(LANES).enumerate() {
+        let mut sum = simd.load(to);
+        for (factor, &key) in factors.iter().zip(keys) {
+            sum = simd.fma(simd.splat(*factor), simd.load(&rows[key as usize * stride + v * LANES..]), sum);
+        }
+        simd.store(to, sum);
+    }
+}
+
+/// Dropout factors of up to sixteen keys of a row.
+#[inline(always)]
+fn dropout_factors<S: Simd>(simd: S, drop: &WeightDropout, words: (u32, u32), keys: &[u32]) -> S::F {
+    let ones = simd.splat(1.0);
+    if drop.is_none() {
+        return ones;
+    }
+    let mut columns = [0; LANES];
+    for (column, &key) in columns.iter_mut().zip(keys) {
+        *column = key;
+    }
+    simd.dropout_at(ones, words, &columns, &drop.dropout)
+}
+
 dispatched! {
     /// The scores of all kept pairs, in the order of the pattern.
     pub(super) fn scores(simd; head: Head, kept: &KeptKeys, scores: &mut Vec<f32>) {
@@ -53,13 +80,15 @@ dispatched! {
                 sum = simd.add(sum, simd.keep_first(raised, weights.len()));
                 simd.store_some(weights, raised);
             }
-            let inverse = 1.0 / simd.sum(sum);
-            let row = drop.row(query);
+            let inverse = simd.splat(1.0 / simd.sum(sum));
+            let words = drop.words(query);
             context.fill(0.0);
-            for (weight, &key) in weights.iter_mut().zip(keys) {
-                *weight *= inverse;
-                let dropped = if drop.is_none() { *weight } else { *weight * drop.dropout.factor(row, key) };
-                add_scaled(simd, context, dropped, &head.value[key as usize * stride..][..stride]);
+            for (weights, keys) in weights.chunks_mut(LANES).zip(keys.chunks(LANES)) {
+                let weight = simd.mul(simd.load_some(weights), inverse);
+                simd.store_some(weights, weight);
+                let mut dropped = [0.0; LANES];
+                simd.store(&mut dropped, simd.mul(weight, dropout_factors(simd, &drop, words, keys)));
+                add_weighted_rows(simd, context, &dropped, keys, head.value);
             }
         }
     }
@@ -73,7 +102,6 @@ dispatched! {
         query_gradients.fill(0.0);
         key_gradients.fill(0.0);
         value_gradients.fill(0.0);
-        let mut factors: Vec<f32> = Vec::new();
         let mut weight_gradients: Vec<f32> = Vec::new();
         let mut rest = weights;
         let rows = head.query.chunks_exact(stride).zip(context_gradient.chunks_exact(stride));
@@ -81,23 +109,31 @@ dispatched! {
             let keys = kept.row(query);
             let (weights, after) = rest.split_at(keys.len());
             rest = after;
-            let row = drop.row(query);
-            factors.clear();
-            weight_gradients.clear();
-            let mut product = 0.0;
-            for (weight, &key) in weights.iter().zip(keys) {
-                let factor = if drop.is_none() { 1.0 } else { drop.dropout.factor(row, key) };
-                let gradient = factor * dot(simd, context_gradient, &head.value[key as usize * stride..][..stride]);
-                product += weight * gradient;
-                factors.push(factor);
-                weight_gradients.push(gradient);
+            let words = drop.words(query);
+            weight_gradients.resize(keys.len().next_multiple_of(LANES), 0.0);
+            let mut product = simd.splat(0.0);
+            let chunks = weights.chunks(LANES).zip(keys.chunks(LANES));
+            for ((weights, keys), gradients) in chunks.clone().zip(weight_gradients.chunks_exact_mut(LANES)) {
+                let mut products = [0.0; LANES];
+                for (product, &key) in products.iter_mut().zip(keys) {
+                    *product = dot(simd, context_gradient, &head.value[key as usize * stride..][..stride]);
+                }
+                let gradient = simd.mul(simd.load(&products), dropout_factors(simd, &drop, words, keys));
+                simd.store(gradients, gradient);
+                product = simd.fma(simd.load_some(weights), gradient, product);
             }
-            for (((weight, factor), gradient), &key) in weights.iter().zip(&factors).zip(&weight_gradients).zip(keys) {
-                let at = key as usize * stride..(key as usize + 1) * stride;
-                let score_gradient = weight * (gradient - product);
-                add_scaled(simd, query_gradient, score_gradient, &head.key[at.clone()]);
-                add_scaled(simd, &mut key_gradients[at.clone()], score_gradient, query_row);
-                add_scaled(simd, &mut value_gradients[at], weight * factor, context_gradient);
+            let product = simd.splat(simd.sum(product));
+            for ((weights, keys), gradients) in chunks.zip(weight_gradients.chunks_exact(LANES)) {
+                let weight = simd.load_some(weights);
+                let (mut score_gradients, mut dropped) = ([0.0; LANES], [0.0; LANES]);
+                simd.store(&mut score_gradients, simd.mul(weight, simd.sub(simd.load(gradients), product)));
+                simd.store(&mut dropped, simd.mul(weight, dropout_factors(simd, &drop, words, keys)));
+                add_weighted_rows(simd, query_gradient, &score_gradients, keys, head.key);
+                for ((score_gradient, dropped), &key) in score_gradients.iter().zip(&dropped).zip(keys) {
+                    let at = key as usize * stride..(key as usize + 1) * stride;
+                    add_scaled(simd, &mut key_gradients[at.clone()], *score_gradient, query_row);
+                    add_scaled(simd, &mut value_gradients[at], *dropped, context_gradient);
+                }
             }
         }
     }

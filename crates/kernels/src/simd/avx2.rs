@@ -35,6 +35,27 @@ pub(super) unsafe fn sum_halves(a: __m256) -> f32 {
     }
 }
 
+/// Dropout from the columns times their step.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline(always)]
+unsafe fn drop_by_steps(v: __m256, (low, high): (u32, u32), steps: __m256i, dropout: &Dropout) -> __m256 {
+    // SAFETY: the caller guarantees the instruction set; no memory is touched.
+    unsafe {
+        let mut x = _mm256_add_epi32(steps, _mm256_set1_epi32(low as i32));
+        x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+        x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_1 as i32));
+        x = _mm256_xor_si256(x, _mm256_set1_epi32(high as i32));
+        x = _mm256_xor_si256(x, _mm256_srli_epi32::<15>(x));
+        x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_2 as i32));
+        x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+        // Unsigned x >= threshold, as max(x, threshold) == x.
+        let stays = _mm256_cmpeq_epi32(_mm256_max_epu32(x, _mm256_set1_epi32(dropout.threshold as i32)), x);
+        _mm256_and_ps(_mm256_mul_ps(v, _mm256_set1_ps(dropout.scale)), _mm256_castsi256_ps(stays))
+    }
+}
+
 // SAFETY of all blocks below: an `Avx2` value exists only where the processor has AVX2 and FMA (its constructor demands
 // it), and no block but loads and stores touches memory; those pass the caller's guarantee on.
 #[allow(clippy::undocumented_unsafe_blocks)]
@@ -120,6 +141,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
+        let half = |a, limit, b| unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_LT_OQ>(a, limit)) };
+        (half(a.0, limit.0, b.0), half(a.1, limit.1, b.1))
+    }
+
+    #[inline(always)]
     fn greater(self, a: Self::F, b: Self::F) -> u32 {
         let half = |a, b| unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u32 };
         half(a.0, b.0) | half(a.1, b.1) << 8
@@ -141,23 +168,24 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn dropout(self, v: Self::F, (low, high): (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+    fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
         let half = |v, first: u32| unsafe {
             let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-            let start = column.wrapping_add(first).wrapping_mul(random::COLUMN_STEP).wrapping_add(low);
+            let start = column.wrapping_add(first).wrapping_mul(random::COLUMN_STEP);
             let steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(random::COLUMN_STEP as i32));
-            let mut x = _mm256_add_epi32(steps, _mm256_set1_epi32(start as i32));
-            x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
-            x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_1 as i32));
-            x = _mm256_xor_si256(x, _mm256_set1_epi32(high as i32));
-            x = _mm256_xor_si256(x, _mm256_srli_epi32::<15>(x));
-            x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_2 as i32));
-            x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
-            // Unsigned x >= threshold, as max(x, threshold) == x.
-            let stays = _mm256_cmpeq_epi32(_mm256_max_epu32(x, _mm256_set1_epi32(dropout.threshold as i32)), x);
-            _mm256_and_ps(_mm256_mul_ps(v, _mm256_set1_ps(dropout.scale)), _mm256_castsi256_ps(stays))
+            drop_by_steps(v, key_words, _mm256_add_epi32(steps, _mm256_set1_epi32(start as i32)), dropout)
         };
         (half(v.0, 0), half(v.1, 8))
+    }
+
+    #[inline(always)]
+    fn dropout_at(self, v: Self::F, key_words: (u32, u32), columns: &[u32; LANES], dropout: &Dropout) -> Self::F {
+        let half = |v, columns: *const u32| unsafe {
+            let columns = _mm256_loadu_si256(columns.cast());
+            let steps = _mm256_mullo_epi32(columns, _mm256_set1_epi32(random::COLUMN_STEP as i32));
+            drop_by_steps(v, key_words, steps, dropout)
+        };
+        (half(v.0, columns.as_ptr()), half(v.1, columns[8..].as_ptr()))
     }
 
     #[inline(always)]

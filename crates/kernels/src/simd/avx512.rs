@@ -1,6 +1,7 @@
 //! Sixteen lanes in one AVX-512 register.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 use super::{LANES, Simd};
 use crate::{Dropout, random};
@@ -15,6 +16,26 @@ impl Avx512 {
     #[inline(always)]
     pub(crate) unsafe fn assume_available() -> Self {
         Avx512(())
+    }
+}
+
+/// Dropout from the columns times their step.
+///
+/// # Safety
+/// The processor must have AVX-512 F.
+#[inline(always)]
+unsafe fn drop_by_steps(v: __m512, (low, high): (u32, u32), steps: __m512i, dropout: &Dropout) -> __m512 {
+    // SAFETY: the caller guarantees the instruction set; no memory is touched.
+    unsafe {
+        let mut x = _mm512_add_epi32(steps, _mm512_set1_epi32(low as i32));
+        x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
+        x = _mm512_mullo_epi32(x, _mm512_set1_epi32(random::MIX_1 as i32));
+        x = _mm512_xor_si512(x, _mm512_set1_epi32(high as i32));
+        x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
+        x = _mm512_mullo_epi32(x, _mm512_set1_epi32(random::MIX_2 as i32));
+        x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
+        let stays = _mm512_cmpge_epu32_mask(x, _mm512_set1_epi32(dropout.threshold as i32));
+        _mm512_maskz_mul_ps(stays, v, _mm512_set1_ps(dropout.scale))
     }
 }
 
@@ -99,6 +120,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, limit), b, a) }
+    }
+
+    #[inline(always)]
     fn greater(self, a: Self::F, b: Self::F) -> u32 {
         unsafe { u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b)) }
     }
@@ -142,22 +168,37 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn dropout(self, v: Self::F, (low, high): (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+    fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
         unsafe {
             let lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-            // (column + lane) * STEP + low, with the part that all lanes share computed once.
-            let start = column.wrapping_mul(random::COLUMN_STEP).wrapping_add(low);
+            // (column + lane) * STEP, with the part that does not depend on the column known when this is compiled.
             let steps = _mm512_mullo_epi32(lane, _mm512_set1_epi32(random::COLUMN_STEP as i32));
-            let mut x = _mm512_add_epi32(steps, _mm512_set1_epi32(start as i32));
-            x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
-            x = _mm512_mullo_epi32(x, _mm512_set1_epi32(random::MIX_1 as i32));
-            x = _mm512_xor_si512(x, _mm512_set1_epi32(high as i32));
-            x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
-            x = _mm512_mullo_epi32(x, _mm512_set1_epi32(random::MIX_2 as i32));
-            x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
-            let stays = _mm512_cmpge_epu32_mask(x, _mm512_set1_epi32(dropout.threshold as i32));
-            _mm512_maskz_mul_ps(stays, v, _mm512_set1_ps(dropout.scale))
+            let start = column.wrapping_mul(random::COLUMN_STEP);
+            drop_by_steps(v, key_words, _mm512_add_epi32(steps, _mm512_set1_epi32(start as i32)), dropout)
         }
+    }
+
+    #[inline(always)]
+    fn dropout_at(self, v: Self::F, key_words: (u32, u32), columns: &[u32; LANES], dropout: &Dropout) -> Self::F {
+        unsafe {
+            let columns = _mm512_loadu_si512(columns.as_ptr().cast());
+            let steps = _mm512_mullo_epi32(columns, _mm512_set1_epi32(random::COLUMN_STEP as i32));
+            drop_by_steps(v, key_words, steps, dropout)
+        }
+    }
+
+    #[inline(always)]
+    fn load_some(self, from: &[f32]) -> Self::F {
+        let lanes = ((1u32 << from.len().min(LANES)) - 1) as u16;
+        // Lanes that are not in the mask are not read.
+        unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_new(self, to: &mut [MaybeUninit<f32>], v: Self::F) {
+        let lanes = ((1u32 << to.len().min(LANES)) - 1) as u16;
+        // Lanes that are not in the mask are not written.
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr().cast(), lanes, v) }
     }
 
     #[inline(always)]

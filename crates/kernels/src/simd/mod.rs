@@ -13,6 +13,7 @@ mod avx2;
 mod avx512;
 mod portable;
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(target_arch = "x86_64")]
@@ -64,6 +65,8 @@ pub(crate) trait Simd: Copy {
     fn pow2(self, n: Self::F) -> Self::F;
     /// `a` where `condition` is above zero, otherwise `b`.
     fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F;
+    /// `a` where it is below `limit`, otherwise `b`.
+    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F;
     /// Bit `i` is set where lane `i` of `a` is greater than that of `b`.
     fn greater(self, a: Self::F, b: Self::F) -> u32;
     /// The first `n` lanes of `a`, the others from `b`.
@@ -72,6 +75,9 @@ pub(crate) trait Simd: Copy {
     fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES];
     /// `v` with dropout: lane `i` gets the factor of `column + i` in the row of `key_words`.
     fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &crate::Dropout) -> Self::F;
+    /// `v` with dropout: lane `i` gets the factor of `columns[i]` in the row of `key_words`.
+    fn dropout_at(self, v: Self::F, key_words: (u32, u32), columns: &[u32; LANES], dropout: &crate::Dropout)
+    -> Self::F;
     /// Halves added to halves until one value is left.
     fn sum(self, a: Self::F) -> f32;
     /// The greatest lane.
@@ -113,13 +119,22 @@ pub(crate) trait Simd: Copy {
     /// Writes as many lanes as `to` has room for.
     #[inline(always)]
     fn store_some(self, to: &mut [f32], v: Self::F) {
+        // SAFETY: `MaybeUninit<f32>` has the layout of `f32`, and only values are written.
+        self.store_new(unsafe { std::mem::transmute::<&mut [f32], &mut [MaybeUninit<f32>]>(to) }, v);
+    }
+
+    /// As [`store_some`](Self::store_some), into memory that may not have been written yet.
+    #[inline(always)]
+    fn store_new(self, to: &mut [MaybeUninit<f32>], v: Self::F) {
         if to.len() >= LANES {
-            return self.store(to, v);
+            // SAFETY: there is room for sixteen values.
+            return unsafe { self.store_at(to.as_mut_ptr().cast(), v) };
         }
         let mut lanes = [0.0; LANES];
         self.store(&mut lanes, v);
-        let n = to.len();
-        to.copy_from_slice(&lanes[..n]);
+        for (to, lane) in to.iter_mut().zip(lanes) {
+            to.write(lane);
+        }
     }
 }
 

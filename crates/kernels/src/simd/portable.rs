@@ -87,6 +87,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if a[i] < limit[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
     fn greater(self, a: Self::F, b: Self::F) -> u32 {
         (0..LANES).map(|i| u32::from(a[i] > b[i]) << i).sum()
     }
@@ -102,9 +107,14 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn dropout(self, v: Self::F, (low, high): (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+    fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
+        self.dropout_at(v, key_words, &std::array::from_fn(|i| column.wrapping_add(i as u32)), dropout)
+    }
+
+    #[inline(always)]
+    fn dropout_at(self, v: Self::F, (low, high): (u32, u32), columns: &[u32; LANES], dropout: &Dropout) -> Self::F {
         std::array::from_fn(|i| {
-            let bits = random::bits_from_words(low, high, column.wrapping_add(i as u32));
+            let bits = random::bits_from_words(low, high, columns[i]);
             if bits < dropout.threshold { 0.0 } else { v[i] * dropout.scale }
         })
     }

@@ -1,0 +1,51 @@
+//! `semfocus bench`, as a user and a script see it.
+
+mod common;
+
+use common::semfocus;
+
+#[test]
+fn json_has_the_fields_that_scripts_rely_on() {
+    let arguments = ["bench", "--json", "--threads", "1", "--length", "12", "--mechanisms", "full,banded:5+g1"];
+    let output = semfocus(&[&arguments[..], &["--seconds", "0"]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert!(report["gemm_gflops"].as_f64().unwrap() > 0.0);
+    assert_eq!(report["threads"], 1);
+    let cases = report["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 2);
+    for (case, mechanism) in cases.iter().zip(["full", "banded:5+g1"]) {
+        assert_eq!(case["length"], 12);
+        assert_eq!(case["blocks"], 5);
+        assert_eq!(case["mechanism"], mechanism);
+        for field in ["train_ms", "eval_ms", "gemm_share", "train_tokens_per_second"] {
+            assert!(case[field].as_f64().unwrap() > 0.0, "{field} of {case}");
+        }
+        assert!(case["train_ms"].as_f64() > case["eval_ms"].as_f64(), "training takes longer: {case}");
+    }
+}
+
+#[test]
+fn table_fits_80_columns() {
+    let output = semfocus(&["bench", "--length", "8", "--mechanisms", "topk:5", "--seconds", "0", "--reference"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.lines().any(|line| line.contains("topk:5")));
+    assert!(output.stdout.lines().all(|line| line.chars().count() <= 80), "{}", output.stdout);
+}
+
+#[test]
+fn bad_mechanisms_and_numbers_are_explained() {
+    for (arguments, code, message) in [
+        (&["bench", "--mechanisms", "tpok:5"][..], 1, "did you mean `topk:5`?"),
+        (&["bench", "--mechanisms", "topk:0"], 1, "at least 1"),
+        (&["bench", "--mechanisms", "full+g1"], 1, "takes no global tokens"),
+        (&["bench", "--threads", "0"], 2, "--threads"),
+        (&["bench", "--length", "0"], 2, "--length"),
+        (&["bench", "--seconds", "-1"], 2, "seconds"),
+    ] {
+        let output = semfocus(arguments);
+        assert_eq!(output.code, code, "{arguments:?}");
+        assert!(output.stderr.contains(message), "{arguments:?}: {}", output.stderr);
+        assert!(output.stdout.is_empty());
+    }
+}
