@@ -3,6 +3,8 @@
 //! A [`Key`] names a place (seed → step → layer → site → row); the bits drawn there are a pure function of the key and a
 //! column index. So a dropout mask is never stored: the backward pass asks again and gets the same answer.
 
+use crate::simd::{LANES, dispatched};
+
 /// The name of a place where random decisions are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64);
@@ -97,12 +99,22 @@ impl Dropout {
 
     /// All factors of a `rows` × `columns` matrix whose row `r` has the key `site.child(r)`.
     pub fn mask(&self, site: Key, rows: usize, columns: usize) -> Vec<f32> {
-        (0..rows)
-            .flat_map(|r| {
-                let row = site.child(r as u64);
-                (0..columns).map(move |c| self.factor(row, c as u32))
-            })
-            .collect()
+        let mut factors = vec![0.0; rows * columns];
+        fill_mask(*self, site, columns, &mut factors);
+        factors
+    }
+}
+
+dispatched! {
+    /// Fills rows of `columns` factors; row `r` has the key `site.child(r)`.
+    fn fill_mask(simd; dropout: Dropout, site: Key, columns: usize, factors: &mut [f32]) {
+        let ones = simd.splat(1.0);
+        for (r, row) in factors.chunks_exact_mut(columns.max(1)).enumerate() {
+            let words = site.child(r as u64).words();
+            for (v, factors) in row.chunks_mut(LANES).enumerate() {
+                simd.store_some(factors, simd.dropout(ones, words, (v * LANES) as u32, &dropout));
+            }
+        }
     }
 }
 
@@ -147,6 +159,9 @@ mod tests {
             assert!((both - p * p).abs() < tolerance(p * p), "neighbours ({dr},{dc}) fall together: {both}");
         }
         assert!(mask.iter().all(|&m| m == 0.0 || m == 1.0 / 0.9));
+        let one_by_one =
+            |at: usize| Dropout::new(p).factor(Key::new(3).child((at / columns) as u64), (at % columns) as u32);
+        assert!((0..n).step_by(97).all(|at| mask[at] == one_by_one(at)));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 
 use crate::math::{self, Activation};
-use crate::simd::{LANES, Simd, dispatched, padded};
+use crate::simd::{LANES, Simd, dispatched, padded, with_vectors};
 use crate::{Dropout, Key};
 
 /// Dropout at one site: row `r` of the whole tensor has the key `site.child(r)`.
@@ -23,21 +23,6 @@ impl RowDropout {
     fn words(&self, row: usize) -> (u32, u32) {
         self.site.child((self.first_row + row) as u64).words()
     }
-}
-
-/// Calls `$call` with the constant `VECTORS` set to the number of vectors in a padded row, up to eight: rows that
-/// short are held in registers, in loops that the compiler unrolls. Longer rows get `VECTORS = 0`.
-macro_rules! with_vectors {
-    ($width:expr, $call:ident::<$simd:ty>($($argument:expr),* $(,)?)) => {
-        match padded($width) / LANES {
-            1 => $call::<$simd, 1>($($argument),*),
-            2 => $call::<$simd, 2>($($argument),*),
-            3 => $call::<$simd, 3>($($argument),*),
-            4 => $call::<$simd, 4>($($argument),*),
-            8 => $call::<$simd, 8>($($argument),*),
-            _ => $call::<$simd, 0>($($argument),*),
-        }
-    };
 }
 
 /// The `v`-th vector of a plain row; what lies behind its end is zero.

@@ -39,9 +39,18 @@ impl RowRule for TopK {
             kept.extend(0..scores.len() as u32);
         } else if self.k <= SORTED_LIST {
             let mut best = [0; SORTED_LIST];
-            scan(scores, sign, &mut best[..self.k]);
-            best[..self.k].sort_unstable();
-            kept.extend_from_slice(&best[..self.k]);
+            let best = &mut best[..self.k];
+            if scores.len() <= SHORT {
+                let mut taken = take_greatest(scores, sign, self.k);
+                for key in best.iter_mut() {
+                    *key = taken.trailing_zeros();
+                    taken &= taken - 1;
+                }
+            } else {
+                scan(scores, sign, best);
+                best.sort_unstable();
+            }
+            kept.extend_from_slice(best);
         } else {
             // Adding zero makes -0 equal to +0, as a tie must be; NaN takes its place at an end of the total order.
             kept.extend(0..scores.len() as u32);
@@ -52,6 +61,39 @@ impl RowRule for TopK {
             kept.truncate(self.k);
             kept.sort_unstable();
         }
+    }
+}
+
+/// Rows up to here are held in registers as a whole.
+const SHORT: usize = 4 * LANES;
+
+dispatched! {
+    /// The `k` highest of at most [`SHORT`] `sign * scores`, as a set of bits: the greatest is taken `k` times, without a
+    /// branch that depends on the scores.
+    fn take_greatest(simd; scores: &[f32], sign: f32, k: usize) -> u64 {
+        let lowest = simd.splat(f32::NEG_INFINITY);
+        let mut vectors = [lowest; SHORT / LANES];
+        for (vector, scores) in vectors.iter_mut().zip(scores.chunks(LANES)) {
+            *vector = simd.first_or(scores.len(), simd.mul(simd.load_some(scores), simd.splat(sign)), lowest);
+        }
+        let there = u64::MAX >> (SHORT - scores.len());
+        let mut taken = 0;
+        for _ in 0..k {
+            let [a, b, c, d] = vectors;
+            let greatest = simd.splat(simd.greatest(simd.max(simd.max(a, b), simd.max(c, d))));
+            let mut reach = 0;
+            for (v, vector) in vectors.iter().enumerate() {
+                // Not "equal": a NaN counts too, so that there is always one to take.
+                reach |= u64::from(!simd.greater(greatest, *vector) & ALL_LANES) << (v * LANES);
+            }
+            let next = reach & there & !taken;
+            let first = next & next.wrapping_neg();
+            taken |= first;
+            for (v, vector) in vectors.iter_mut().enumerate() {
+                *vector = simd.replace(*vector, (first >> (v * LANES)) as u32 & ALL_LANES, lowest);
+            }
+        }
+        taken
     }
 }
 
@@ -161,7 +203,7 @@ mod tests {
         #[test]
         fn selection_equals_the_definition(
             // Few distinct values, both zeros among them, so that ties are common.
-            scores in prop::collection::vec(prop_oneof![(-3i8..3).prop_map(f32::from), Just(-0.0), -1e4f32..1e4], 1..130),
+            scores in prop::collection::vec(prop_oneof![(-3i8..3).prop_map(f32::from), Just(-0.0), -1e4f32..1e4], 1..200),
             k in 1usize..140,
         ) {
             prop_assert_eq!(select(TopK::highest(k), &scores), definition(&scores, k, 1.0));
@@ -180,9 +222,13 @@ mod tests {
     #[test]
     fn not_a_number_still_gives_a_legal_set() {
         for k in [1, 5, 40] {
-            let kept = select(TopK::highest(k), &[f32::NAN; 60]);
-            assert_eq!(kept.len(), k);
-            assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
+            for scores in
+                [vec![f32::NAN; 60], vec![f32::NAN; 90], [f32::NAN, 1.0].repeat(30), [f32::NAN, 1.0].repeat(50)]
+            {
+                let kept = select(TopK::highest(k), &scores);
+                assert_eq!(kept.len(), k);
+                assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
+            }
         }
     }
 }

@@ -153,6 +153,16 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn replace(self, a: Self::F, lanes: u32, b: Self::F) -> Self::F {
+        let half = |a, b, lanes: u32| unsafe {
+            let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(lanes as i32), bit), bit);
+            _mm256_blendv_ps(a, b, _mm256_castsi256_ps(set))
+        };
+        (half(a.0, b.0, lanes & 0xff), half(a.1, b.1, lanes >> 8 & 0xff))
+    }
+
+    #[inline(always)]
     fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
         let half = |a, b, first: i32| unsafe {
             let lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));

@@ -130,6 +130,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn replace(self, a: Self::F, lanes: u32, b: Self::F) -> Self::F {
+        unsafe { _mm512_mask_blend_ps(lanes as u16, a, b) }
+    }
+
+    #[inline(always)]
     fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
         let lanes = ((1u32 << n.min(LANES)) - 1) as u16;
         unsafe { _mm512_mask_blend_ps(lanes, b, a) }

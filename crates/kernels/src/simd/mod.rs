@@ -69,6 +69,8 @@ pub(crate) trait Simd: Copy {
     fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F;
     /// Bit `i` is set where lane `i` of `a` is greater than that of `b`.
     fn greater(self, a: Self::F, b: Self::F) -> u32;
+    /// `b` in the lanes whose bit is set, `a` in the others.
+    fn replace(self, a: Self::F, lanes: u32, b: Self::F) -> Self::F;
     /// The first `n` lanes of `a`, the others from `b`.
     fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F;
     /// The transpose of a 16 × 16 matrix given by its rows.
@@ -254,3 +256,19 @@ macro_rules! dispatched {
     };
 }
 pub(crate) use dispatched;
+
+/// Calls `$call` with the constant `VECTORS` set to the number of vectors in a padded row, up to eight: rows that
+/// short are held in registers, in loops that the compiler unrolls. Longer rows get `VECTORS = 0`.
+macro_rules! with_vectors {
+    ($width:expr, $call:ident::<$simd:ty>($($argument:expr),* $(,)?)) => {
+        match $crate::simd::padded($width) / $crate::simd::LANES {
+            1 => $call::<$simd, 1>($($argument),*),
+            2 => $call::<$simd, 2>($($argument),*),
+            3 => $call::<$simd, 3>($($argument),*),
+            4 => $call::<$simd, 4>($($argument),*),
+            8 => $call::<$simd, 8>($($argument),*),
+            _ => $call::<$simd, 0>($($argument),*),
+        }
+    };
+}
+pub(crate) use with_vectors;

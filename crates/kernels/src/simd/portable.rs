@@ -97,6 +97,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn replace(self, a: Self::F, lanes: u32, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if lanes >> i & 1 == 1 { b[i] } else { a[i] })
+    }
+
+    #[inline(always)]
     fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
         std::array::from_fn(|i| if i < n { a[i] } else { b[i] })
     }
