@@ -19,7 +19,7 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::F) -> S::F {
     // e^x = 2^n e^r with |r| <= ln(2)/2; ln(2) in two parts keeps r exact.
     let x = simd.min(simd.max(x, simd.splat(-87.3)), simd.splat(88.3));
     let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
-    let r = simd.fma(n, simd.splat(-0.693_359_375), x);
+    let r = simd.fma(n, simd.splat(-355.0 / 512.0), x);
     let r = simd.fma(n, simd.splat(2.121_944_4e-4), r);
     // Minimax polynomial of (e^r - 1 - r) / r^2 on that interval (Cephes library, S. Moshier).
     let mut p = simd.splat(1.987_569_1e-4);
