@@ -96,7 +96,7 @@ pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> 
         Err(format!("{spec} on {case:?}: {what} differs by {error:.2e}, tolerance {tolerance:.2e}"))
     };
     let error = distance(expected.clone(), actual.clone());
-    if !(error < tolerance) {
+    if error.is_nan() || error >= tolerance {
         return fail("output", error);
     }
     let directions = uniform(Key::new(case.seed).child(7), expected.dims(), 1.0, &device);
@@ -104,7 +104,7 @@ pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> 
     let actual = gradients(&x, &weights, &actual.mul(directions).sum().backward());
     for ((name, expected), (_, actual)) in expected.into_iter().zip(actual) {
         let error = distance(expected, actual);
-        if !(error < 3.0 * tolerance) {
+        if error.is_nan() || error >= 3.0 * tolerance {
             return fail(&format!("gradient of {name}"), error);
         }
     }
@@ -124,10 +124,12 @@ fn gradients(x: &Tensor<3>, weights: &AttentionWeights, gradients: &Gradients) -
     std::iter::once(("x".to_owned(), x)).chain(maps).collect()
 }
 
-/// Largest difference, relative to the largest magnitude but at least to one.
+/// Largest difference, relative to the largest magnitude but at least to one; NaN if there is one anywhere.
 fn distance<const D: usize>(expected: Tensor<D>, actual: Tensor<D>) -> f64 {
-    let scale = expected.clone().abs().max().into_scalar::<f64>().max(1.0);
-    expected.sub(actual).abs().max().into_scalar::<f64>() / scale
+    let (expected, actual) = (expected.into_data(), actual.into_data());
+    let scale = expected.iter::<f64>().fold(1.0, |largest: f64, value| largest.max(value.abs()));
+    let differences = expected.iter::<f64>().zip(actual.iter::<f64>()).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, |largest, value| if value > largest || value.is_nan() { value } else { largest }) / scale
 }
 
 fn uniform<const D: usize>(key: Key, shape: [usize; D], bound: f32, device: &Device) -> Tensor<D> {
@@ -156,10 +158,9 @@ fn weights(case: &Case, device: &Device) -> AttentionWeights {
     let root = Key::new(case.seed).child(1);
     let map = |place: u64, inputs: usize, outputs: usize, factor: f32| {
         let bound = factor * (3.0 / inputs as f32).sqrt();
-        let parameter = |value| Param::from_tensor(value);
         Linear {
             weight: Param::from_tensor(uniform(root.child(2 * place), [inputs, outputs], bound, device)),
-            bias: parameter(uniform(root.child(2 * place + 1), [outputs], bound, device)),
+            bias: Param::from_tensor(uniform(root.child(2 * place + 1), [outputs], bound, device)),
         }
     };
     let query = match case.scores {
