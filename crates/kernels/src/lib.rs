@@ -23,7 +23,7 @@ pub use linear::{Linear, LinearGradient};
 pub use math::Activation;
 pub use memory::keep_freed_memory;
 pub use mlp::{Mlp, MlpGradients, MlpSaved};
-pub use random::{Dropout, Key};
+pub use random::{Dropout, Key, Stream, fnv_1a};
 pub use selection::{KeptKeys, RowRule};
 pub use simd::InstructionSet;
 pub use topk::TopK;

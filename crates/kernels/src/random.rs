@@ -5,6 +5,20 @@
 
 use crate::simd::{LANES, dispatched};
 
+/// A purpose of random numbers: nothing drawn for one shifts what is drawn for another. The numbers are part of stored
+/// results: never change them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Generation of the data sets.
+    Data = 0,
+    /// Initial weights.
+    Init = 1,
+    /// Order of the examples.
+    Order = 2,
+    /// Dropout, and mechanisms that draw their keys.
+    Dropout = 3,
+}
+
 /// The name of a place where random decisions are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64);
@@ -15,15 +29,34 @@ impl Key {
         Key(mix64(seed ^ 0x5eed_0f0c_0de5_eed5))
     }
 
+    /// The key under which a stream of a seed draws.
+    pub const fn of_stream(seed: u64, stream: Stream) -> Self {
+        Key::new(seed).child(stream as u64)
+    }
+
     /// The key of the `index`-th place below this one.
     pub const fn child(self, index: u64) -> Self {
         // The odd constant is 2^64 / golden ratio: consecutive indices land far apart before mixing.
         Key(mix64(self.0.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))))
     }
 
-    /// Sixty-four random bits that stand for the key itself, for instance to seed another generator.
+    /// The key of the place below this one that has a name instead of a number.
+    pub fn named(self, name: &str) -> Self {
+        self.child(fnv_1a(name.bytes()))
+    }
+
+    /// Sixty-four random bits that stand for the key itself.
     pub const fn bits(self) -> u64 {
         self.0
+    }
+
+    /// The seed of a generator that draws at this place: the bits of the first four keys below it, least byte first.
+    pub fn generator_seed(self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        for (word, bytes) in (0..).zip(seed.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&self.child(word).bits().to_le_bytes());
+        }
+        seed
     }
 
     /// The two words that [`bits_at`](Self::bits_at) mixes with a column; vector code computes the same from them.
@@ -41,6 +74,11 @@ impl Key {
     pub const fn below(self, column: u32, bound: u32) -> u32 {
         ((self.bits_at(column) as u64 * bound as u64) >> 32) as u32
     }
+}
+
+/// FNV-1a: short, and the same on every machine and in every version, unlike the standard library's hash.
+pub fn fnv_1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 pub(crate) const COLUMN_STEP: u32 = 0x9e37_79b1;
@@ -128,6 +166,28 @@ mod tests {
         let key = Key::new(1).child(2).child(3);
         assert_eq!(key.bits(), PINNED_BITS);
         assert_eq!([0, 1, 2, 1000].map(|c| key.bits_at(c)), PINNED_COLUMNS);
+    }
+
+    #[test]
+    fn hash_is_fnv_1a() {
+        assert_eq!(fnv_1a([]), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv_1a(*b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(Key::new(1).named("a"), Key::new(1).child(0xaf63_dc4c_8601_ec8c));
+    }
+
+    #[test]
+    fn generator_seed_is_the_bits_of_four_children() {
+        let key = Key::new(9);
+        let words: Vec<u64> =
+            key.generator_seed().chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect();
+        assert_eq!(words, [0, 1, 2, 3].map(|i| key.child(i).bits()));
+    }
+
+    #[test]
+    fn streams_differ() {
+        let streams = [Stream::Data, Stream::Init, Stream::Order, Stream::Dropout];
+        let all = streams.map(|stream| Key::of_stream(3, stream).bits());
+        assert!((0..4).all(|a| (0..a).all(|b| all[a] != all[b])));
     }
 
     #[test]
