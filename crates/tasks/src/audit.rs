@@ -1,0 +1,330 @@
+//! What a data set gives away before any model is trained: balance, copies, leaks, and how far trivial rules get.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::generate::{Dataset, Split, SplitName};
+use crate::registry::{Label, Token};
+
+/// The findings about a data set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Audit {
+    /// Name of the task.
+    pub task: String,
+    /// Number of classes.
+    pub classes: usize,
+    /// Number of token ids, the pad token included.
+    pub vocabulary: usize,
+    /// Tokens of an example with its padding.
+    pub width: usize,
+    /// Balance and copies of every split that has examples.
+    pub splits: Vec<SplitAudit>,
+    /// Sequences that occur in two splits.
+    pub overlaps: Vec<Overlap>,
+    /// Different sequences that occur with more than one label, in all splits together.
+    pub contradictions: usize,
+    /// How many sequences have which length, in all splits together; padding at the end does not count.
+    pub lengths: Vec<LengthBin>,
+    /// Trivial rules, fitted on train and scored on held-out.
+    pub baselines: Vec<Baseline>,
+    /// What deserves attention, in words.
+    pub findings: Vec<String>,
+}
+
+/// Balance and copies of a split.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SplitAudit {
+    /// Which one.
+    pub split: SplitName,
+    /// Number of examples.
+    pub examples: usize,
+    /// Number of examples of each class.
+    pub labels: Vec<usize>,
+    /// Examples whose sequence occurred before in the same split.
+    pub duplicates: usize,
+}
+
+/// Sequences that two splits share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Overlap {
+    /// The two splits.
+    pub between: [SplitName; 2],
+    /// How many different sequences they share.
+    pub sequences: usize,
+}
+
+/// A bar of the histogram of lengths.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LengthBin {
+    /// Least length.
+    pub from: usize,
+    /// Greatest length.
+    pub to: usize,
+    /// Number of sequences.
+    pub examples: usize,
+}
+
+/// How far a trivial rule gets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Baseline {
+    /// Name of the rule.
+    pub name: &'static str,
+    /// What it looks at.
+    pub looks_at: &'static str,
+    /// Share of held-out examples it gets right.
+    pub accuracy: f64,
+    /// Whether that is more than the majority class explains: over four standard errors above it.
+    pub above_majority: bool,
+}
+
+impl Audit {
+    /// Examines a data set. Accuracies are those on the held-out split.
+    pub fn new(data: &Dataset) -> Self {
+        let used: Vec<(SplitName, &Split)> = data.splits().into_iter().filter(|(_, split)| !split.is_empty()).collect();
+        let mut audit = Audit {
+            task: data.name.clone(),
+            classes: data.classes,
+            vocabulary: data.vocabulary,
+            width: data.width,
+            splits: used.iter().map(|&(name, split)| split_audit(name, split, data)).collect(),
+            overlaps: overlaps(&used, data.pad),
+            contradictions: contradictions(&used, data.pad),
+            lengths: lengths(&used, data.pad),
+            baselines: baselines(data),
+            findings: Vec::new(),
+        };
+        audit.findings = audit.in_words();
+        audit
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        for Overlap { between: [a, b], sequences } in self.overlaps.iter().filter(|overlap| overlap.sequences > 0) {
+            findings.push(format!("Leak: {sequences} sequences occur in {a} and in {b}."));
+        }
+        if self.contradictions > 0 {
+            findings.push(format!("Contradictions: {} sequences occur with several labels.", self.contradictions));
+        }
+        for split in self.splits.iter().filter(|split| split.duplicates * 100 > split.examples) {
+            findings.push(format!(
+                "Copies: {} of the {} examples of {} repeat an earlier one.",
+                split.duplicates, split.examples, split.split
+            ));
+        }
+        for baseline in &self.baselines {
+            findings.extend(baseline.in_words());
+        }
+        if findings.is_empty() {
+            findings.push("Nothing found: no leak, no copies, no trivial rule beats the majority class.".to_owned());
+        }
+        findings
+    }
+}
+
+impl Baseline {
+    fn in_words(&self) -> Option<String> {
+        let Baseline { name, looks_at, accuracy, above_majority } = self;
+        let percent = 100.0 * accuracy;
+        if !above_majority {
+            return None;
+        }
+        let verdict = match *name {
+            "majority-class" => return None,
+            "token-counts" if *accuracy > 0.95 => {
+                "The order of the tokens need not be read: how often each occurs settles the label."
+            }
+            _ if *accuracy > 0.95 => {
+                "A shortcut: a model can reach such an accuracy without reading the rest of the sequence."
+            }
+            _ => "A hint that a model may use before it learns the rule.",
+        };
+        Some(format!("{looks_at} alone give{} {percent:.1} % on held-out. {verdict}", plural_verb(looks_at)))
+    }
+}
+
+fn plural_verb(subject: &str) -> &'static str {
+    if subject.contains(" and ") || subject.ends_with("counts") { "" } else { "s" }
+}
+
+/// A sequence without the padding at its end.
+fn unpadded(tokens: &[Token], pad: Token) -> &[Token] {
+    let end = tokens.iter().rposition(|&token| token != pad).map_or(0, |last| last + 1);
+    &tokens[..end]
+}
+
+fn split_audit(name: SplitName, split: &Split, data: &Dataset) -> SplitAudit {
+    let distinct: HashSet<&[Token]> = split.iter().map(|(tokens, _)| unpadded(tokens, data.pad)).collect();
+    SplitAudit {
+        split: name,
+        examples: split.len(),
+        labels: counts(&split.labels, data.classes),
+        duplicates: split.len() - distinct.len(),
+    }
+}
+
+fn counts(labels: &[Label], classes: usize) -> Vec<usize> {
+    let mut counts = vec![0; classes];
+    labels.iter().for_each(|&label| counts[usize::from(label)] += 1);
+    counts
+}
+
+fn overlaps(splits: &[(SplitName, &Split)], pad: Token) -> Vec<Overlap> {
+    let mut found = Vec::new();
+    for (index, (first_name, first)) in splits.iter().enumerate() {
+        let first: HashSet<&[Token]> = first.iter().map(|(tokens, _)| unpadded(tokens, pad)).collect();
+        for (second_name, second) in &splits[index + 1..] {
+            let second: HashSet<&[Token]> = second.iter().map(|(tokens, _)| unpadded(tokens, pad)).collect();
+            let sequences = first.intersection(&second).count();
+            found.push(Overlap { between: [*first_name, *second_name], sequences });
+        }
+    }
+    found
+}
+
+fn contradictions(splits: &[(SplitName, &Split)], pad: Token) -> usize {
+    let mut labels: HashMap<&[Token], Label> = HashMap::new();
+    let mut contradicted = HashSet::new();
+    for (tokens, label) in splits.iter().flat_map(|(_, split)| split.iter()) {
+        let sequence = unpadded(tokens, pad);
+        if *labels.entry(sequence).or_insert(label) != label {
+            contradicted.insert(sequence);
+        }
+    }
+    contradicted.len()
+}
+
+/// At most this many bars.
+const BINS: usize = 12;
+
+fn lengths(splits: &[(SplitName, &Split)], pad: Token) -> Vec<LengthBin> {
+    let mut exact: BTreeMap<usize, usize> = BTreeMap::new();
+    for (tokens, _) in splits.iter().flat_map(|(_, split)| split.iter()) {
+        *exact.entry(unpadded(tokens, pad).len()).or_default() += 1;
+    }
+    let (Some((&least, _)), Some((&greatest, _))) = (exact.first_key_value(), exact.last_key_value()) else {
+        return Vec::new();
+    };
+    let width = (greatest - least + 1).div_ceil(BINS);
+    let bins = (least..=greatest).step_by(width);
+    bins.map(|from| {
+        let to = (from + width - 1).min(greatest);
+        LengthBin { from, to, examples: exact.range(from..=to).map(|(_, examples)| examples).sum() }
+    })
+    .collect()
+}
+
+fn baselines(data: &Dataset) -> Vec<Baseline> {
+    let (train, held_out) = (&data.train, &data.held_out);
+    if train.is_empty() || held_out.is_empty() {
+        return Vec::new();
+    }
+    let table = |key: &dyn Fn(&[Token]) -> Vec<Token>| {
+        let rule = Table::fit(train, data, key);
+        accuracy(held_out, |tokens| rule.predict(&key(unpadded(tokens, data.pad))))
+    };
+    let majority = table(&|_| Vec::new());
+    let last = table(&|tokens| tokens.last().copied().into_iter().collect());
+    let ends = table(&|tokens| tokens.first().into_iter().chain(tokens.last()).copied().collect());
+    let counts = table(&sorted);
+    let bag = (data.classes * data.vocabulary <= MAX_WEIGHTS).then(|| {
+        let rule = Bag::fit(train, data);
+        accuracy(held_out, |tokens| rule.predict(unpadded(tokens, data.pad)))
+    });
+    let error = (majority * (1.0 - majority) / held_out.len() as f64).sqrt();
+    [
+        ("majority-class", "The most frequent class", Some(majority)),
+        ("last-token", "The last token", Some(last)),
+        ("first-and-last-token", "The first and the last token", Some(ends)),
+        ("bag-of-tokens", "A weight for each token (naive Bayes)", bag),
+        ("token-counts", "The token counts", Some(counts)),
+    ]
+    .into_iter()
+    .filter_map(|(name, looks_at, accuracy)| {
+        let accuracy = accuracy?;
+        Some(Baseline { name, looks_at, accuracy, above_majority: accuracy > majority + 4.0 * error })
+    })
+    .collect()
+}
+
+/// The linear rule on a bag of tokens is left out where it would have more weights than this, as in a file with tens of
+/// thousands of words and hundreds of classes.
+const MAX_WEIGHTS: usize = 10_000_000;
+
+fn accuracy(split: &Split, predict: impl Fn(&[Token]) -> Label) -> f64 {
+    split.iter().filter(|(tokens, label)| predict(tokens) == *label).count() as f64 / split.len() as f64
+}
+
+/// The tokens in ascending order: how often each occurs, and nothing else.
+fn sorted(tokens: &[Token]) -> Vec<Token> {
+    let mut tokens = tokens.to_vec();
+    tokens.sort_unstable();
+    tokens
+}
+
+/// The most frequent class for every key seen in training; for other keys the most frequent of all. The lower class wins
+/// ties.
+struct Table {
+    fallback: Label,
+    answers: HashMap<Vec<Token>, Label>,
+}
+
+impl Table {
+    fn fit(train: &Split, data: &Dataset, key: &dyn Fn(&[Token]) -> Vec<Token>) -> Self {
+        let mut seen: HashMap<Vec<Token>, Vec<usize>> = HashMap::new();
+        for (tokens, label) in train.iter() {
+            let counts = seen.entry(key(unpadded(tokens, data.pad))).or_insert_with(|| vec![0; data.classes]);
+            counts[usize::from(label)] += 1;
+        }
+        let answers = seen.into_iter().map(|(key, counts)| (key, most_frequent(&counts))).collect();
+        Table { fallback: most_frequent(&counts(&train.labels, data.classes)), answers }
+    }
+
+    fn predict(&self, key: &[Token]) -> Label {
+        self.answers.get(key).copied().unwrap_or(self.fallback)
+    }
+}
+
+fn most_frequent(counts: &[usize]) -> Label {
+    let best = counts.iter().enumerate().max_by_key(|&(class, count)| (count, std::cmp::Reverse(class)));
+    best.map_or(0, |(class, _)| class as Label)
+}
+
+/// Naive Bayes on token counts with one imagined occurrence of every token: the usual linear rule on a bag of tokens.
+struct Bag {
+    /// Logarithm of the share of each class.
+    priors: Vec<f64>,
+    /// Logarithm of the share of each token within each class: `[classes, vocabulary]`.
+    weights: Vec<f64>,
+    vocabulary: usize,
+}
+
+impl Bag {
+    fn fit(train: &Split, data: &Dataset) -> Self {
+        let (classes, vocabulary) = (data.classes, data.vocabulary);
+        let mut occurrences = vec![1.0; classes * vocabulary];
+        for (tokens, label) in train.iter() {
+            let row = usize::from(label) * vocabulary;
+            unpadded(tokens, data.pad).iter().for_each(|&token| occurrences[row + usize::from(token)] += 1.0);
+        }
+        let weights = occurrences.chunks_exact(vocabulary).flat_map(|row| {
+            let total: f64 = row.iter().sum();
+            row.iter().map(move |count| (count / total).ln())
+        });
+        let examples = train.len() as f64;
+        let priors = counts(&train.labels, classes).into_iter().map(|count| (count as f64 / examples).ln());
+        Bag { priors: priors.collect(), weights: weights.collect(), vocabulary }
+    }
+
+    fn predict(&self, tokens: &[Token]) -> Label {
+        let score = |(prior, row): (&f64, &[f64])| prior + tokens.iter().map(|&t| row[usize::from(t)]).sum::<f64>();
+        let scores = self.priors.iter().zip(self.weights.chunks_exact(self.vocabulary)).map(score);
+        let best = scores.enumerate().fold(
+            (0, f64::NEG_INFINITY),
+            |best, (class, score)| {
+                if score > best.1 { (class, score) } else { best }
+            },
+        );
+        best.0 as Label
+    }
+}

@@ -1,0 +1,162 @@
+//! How examples are written into files.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::registry::{Label, TaskInfo, Token};
+use crate::tasks::listops;
+
+/// The first line of the interchange form.
+pub const TSV_HEADER: &str = "Source\tTarget";
+
+/// A form of data files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Token ids, padded to one width, a tab, the label: what a model sees.
+    Tokens,
+    /// Readable symbols without padding, a tab, the label.
+    Text,
+    /// The interchange form of ListOps: a header, then source, a tab, target. Lists are nested in pairs of round brackets.
+    Tsv,
+}
+
+/// Writes examples of one alphabet.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    format: Format,
+    alphabet: Vec<String>,
+    classes: Vec<String>,
+    width: usize,
+    nests: bool,
+}
+
+/// The interchange form was asked for where it would lose the brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoTsv {
+    name: String,
+}
+
+impl fmt::Display for NoTsv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        write!(f, "readers of tsv files drop round brackets, which are tokens of `{name}`; write `--format text`")
+    }
+}
+
+impl std::error::Error for NoTsv {}
+
+impl Writer {
+    /// A writer for a task whose sequences are padded to `width` where the format has padding.
+    pub fn new(task: &TaskInfo, format: Format, width: usize) -> Result<Self, NoTsv> {
+        let texts = |symbols: &[crate::Symbol]| symbols.iter().map(|symbol| symbol.text.to_owned()).collect();
+        let nests = task.name == listops::INFO.name;
+        Writer::with(task.name, format, texts(task.alphabet), texts(task.classes), width, nests)
+    }
+
+    pub(crate) fn with(
+        name: &str,
+        format: Format,
+        alphabet: Vec<String>,
+        classes: Vec<String>,
+        width: usize,
+        nests: bool,
+    ) -> Result<Self, NoTsv> {
+        if format == Format::Tsv && alphabet.iter().any(|symbol| symbol == "(" || symbol == ")") {
+            return Err(NoTsv { name: name.to_owned() });
+        }
+        Ok(Writer { format, alphabet, classes, width, nests })
+    }
+
+    /// What stands before the first example.
+    pub fn header(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self.format {
+            Format::Tsv => writeln!(out, "{TSV_HEADER}"),
+            Format::Tokens | Format::Text => Ok(()),
+        }
+    }
+
+    /// One example, one line.
+    pub fn example(&self, tokens: &[Token], label: Label, out: &mut dyn Write) -> io::Result<()> {
+        let label_text = self.classes.get(usize::from(label)).map_or("?", String::as_str);
+        match self.format {
+            Format::Tokens => writeln!(out, "{}\t{label}", self.ids(tokens)),
+            Format::Text => writeln!(out, "{}\t{label_text}", self.symbols(tokens)),
+            Format::Tsv if self.nests => writeln!(out, "{}\t{label_text}", nested(self.unpadded(tokens))),
+            Format::Tsv => writeln!(out, "{}\t{label_text}", self.symbols(tokens)),
+        }
+    }
+
+    /// Ids with padding up to the width.
+    fn ids(&self, tokens: &[Token]) -> String {
+        let padding = std::iter::repeat_n(self.alphabet.len() as Token, self.width.saturating_sub(tokens.len()));
+        spaced(tokens.iter().copied().chain(padding).map(|id| id.to_string()))
+    }
+
+    /// Readable symbols, without padding.
+    pub fn symbols(&self, tokens: &[Token]) -> String {
+        spaced(self.unpadded(tokens).iter().map(|&token| self.alphabet[usize::from(token)].as_str()))
+    }
+
+    fn unpadded<'a>(&self, tokens: &'a [Token]) -> &'a [Token] {
+        let pad = self.alphabet.len();
+        let end = tokens.iter().rposition(|&token| usize::from(token) < pad).map_or(0, |last| last + 1);
+        &tokens[..end]
+    }
+}
+
+fn spaced<T: AsRef<str>>(words: impl Iterator<Item = T>) -> String {
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word.as_ref());
+    }
+    line
+}
+
+/// A ListOps expression as left-nested pairs: `[MAX 3 4 ]` becomes `( ( ( [MAX 3 ) 4 ) ] )`.
+///
+/// An operator with its first argument is a pair; that with the second is the next; the last closes with `]`. So an
+/// operator opens one bracket for each of its arguments and one more.
+pub fn nested(tokens: &[Token]) -> String {
+    let mut brackets = vec![0; tokens.len()]; // how many an operator at this place opens
+    let mut open = Vec::new();
+    for (index, &token) in tokens.iter().enumerate() {
+        if token >= listops::DIGITS && token != listops::END {
+            open.push(index);
+            continue;
+        }
+        if token == listops::END
+            && let Some(list) = open.pop()
+        {
+            brackets[list] += 1;
+        }
+        if let Some(&list) = open.last() {
+            brackets[list] += 1; // a value is complete: an argument of the list around it
+        }
+    }
+    let mut depth = 0;
+    let mut words = Vec::new();
+    for (&token, &brackets) in tokens.iter().zip(&brackets) {
+        let text = listops::INFO.text(token);
+        if token >= listops::DIGITS && token != listops::END {
+            words.extend(std::iter::repeat_n("(", brackets));
+            words.push(text);
+            depth += 1;
+            continue;
+        }
+        words.push(text);
+        if token == listops::END {
+            words.push(")");
+            depth -= 1;
+        }
+        if depth > 0 {
+            words.push(")");
+        }
+    }
+    words.join(" ")
+}

@@ -1,0 +1,205 @@
+//! What a data set is made from, besides the task and the seed.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::registry::TaskInfo;
+
+/// The greatest length of a sequence. Far beyond what is trained on; a mistyped number is caught.
+pub const MAX_LENGTH: usize = 100_000;
+
+/// The greatest number of examples of a split.
+pub const MAX_EXAMPLES: usize = 100_000_000;
+
+/// How long sequences are: all the same, or drawn for every example. Written `40` or `20..40`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Length {
+    /// Every sequence has this many tokens.
+    Exactly(usize),
+    /// Lengths vary between two bounds. Whether the bounds themselves occur is up to the task: see
+    /// [`TaskInfo::lengths`].
+    Between(usize, usize),
+}
+
+impl Length {
+    /// The number of columns of a data set: shorter sequences are padded at the end up to it.
+    pub fn width(&self) -> usize {
+        match *self {
+            Length::Exactly(length) => length,
+            Length::Between(_, longest) => longest,
+        }
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Length::Exactly(length) => write!(f, "{length}"),
+            Length::Between(shortest, longest) => write!(f, "{shortest}..{longest}"),
+        }
+    }
+}
+
+impl From<Length> for String {
+    fn from(length: Length) -> Self {
+        length.to_string()
+    }
+}
+
+impl TryFrom<String> for Length {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |part: &str| {
+            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            digits.then(|| part.parse().unwrap_or(usize::MAX))
+        };
+        let text = text.trim();
+        let length = match text.split_once("..") {
+            None => number(text).map(Length::Exactly),
+            Some((low, high)) => number(low).zip(number(high)).map(|(low, high)| Length::Between(low, high)),
+        };
+        match length {
+            None => Err(format!("expected a length such as `40`, or a range such as `20..40`, not `{text}`")),
+            Some(Length::Between(low, high)) if low > high => {
+                Err(format!("the range `{text}` is empty; write `{high}..{low}`?"))
+            }
+            Some(length) if length.width() > MAX_LENGTH => Err(format!("lengths go up to {MAX_LENGTH}, not `{text}`")),
+            Some(length) => Ok(length),
+        }
+    }
+}
+
+/// The parameters of the procedure that grows ListOps expressions. The other tasks have none.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListOps {
+    /// Greatest depth of an expression: nodes at this depth are digits. The root has depth 1.
+    pub max_depth: usize,
+    /// Greatest number of arguments of an operator. The least is 2.
+    pub max_args: usize,
+    /// Probability that a node above the greatest depth is an operator.
+    pub operator_probability: f64,
+}
+
+impl Default for ListOps {
+    fn default() -> Self {
+        ListOps { max_depth: 10, max_args: 10, operator_probability: 0.25 }
+    }
+}
+
+/// How many examples each split has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sizes {
+    /// Examples to train on.
+    pub train: usize,
+    /// Examples to measure generalisation with.
+    pub held_out: usize,
+    /// Examples kept for the very end; none unless asked for.
+    pub test: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { train: 5000, held_out: 2000, test: 0 }
+    }
+}
+
+/// Settings of a data set. With the name of the task and a seed, they determine every byte of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Lengths of the sequences; the task's default if none is given.
+    pub length: Option<Length>,
+    /// Sizes of the splits.
+    pub sizes: Sizes,
+    /// Parameters of the task `listops`.
+    pub listops: ListOps,
+}
+
+/// What is wrong with settings.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum SettingsError {
+    #[error("`{task}` needs sequences of at least {least} token{}, got length {length}", if *.least == 1 { "" } else { "s" })]
+    TooShort { task: String, least: usize, length: Length },
+    #[error("no length lies strictly between the bounds of `{length}`; `{task}` excludes both")]
+    NothingBetween { task: String, length: Length },
+    #[error("lengths go up to {MAX_LENGTH}, got {length}")]
+    TooLong { length: Length },
+    #[error("a ListOps expression has 1 token or at least 4, never {length}")]
+    NoSuchExpression { length: Length },
+    #[error("`{field}` must be {rule}, got {value}")]
+    ListOps { field: &'static str, rule: &'static str, value: String },
+    #[error("the {split} split can have at most {MAX_EXAMPLES} examples, got {size}")]
+    TooMany { split: &'static str, size: usize },
+}
+
+impl Settings {
+    /// The default settings with another length.
+    pub fn with_length(length: Length) -> Self {
+        Settings { length: Some(length), ..Settings::default() }
+    }
+
+    /// The length that holds for a task.
+    pub fn length_for(&self, task: &TaskInfo) -> Length {
+        self.length.unwrap_or(task.default_length)
+    }
+
+    /// Checks the settings against a task, and gives the lengths its sequences may have.
+    pub fn check(&self, task: &TaskInfo) -> Result<RangeInclusive<usize>, SettingsError> {
+        let Sizes { train, held_out, test } = self.sizes;
+        for (split, size) in [("training", train), ("held-out", held_out), ("test", test)] {
+            if size > MAX_EXAMPLES {
+                return Err(SettingsError::TooMany { split, size });
+            }
+        }
+        self.listops.check()?;
+        let length = self.length_for(task);
+        let lengths = task.lengths(length);
+        let name = || task.name.to_owned();
+        if length.width() > MAX_LENGTH {
+            return Err(SettingsError::TooLong { length });
+        }
+        if lengths.is_empty() {
+            return Err(SettingsError::NothingBetween { task: name(), length });
+        }
+        if *lengths.start() < task.min_length {
+            return Err(SettingsError::TooShort { task: name(), least: task.min_length, length });
+        }
+        if task.name == crate::tasks::listops::INFO.name && *lengths.start() > 1 && *lengths.end() < 4 {
+            return Err(SettingsError::NoSuchExpression { length });
+        }
+        Ok(lengths)
+    }
+}
+
+impl ListOps {
+    fn check(&self) -> Result<(), SettingsError> {
+        let ListOps { max_depth, max_args, operator_probability } = *self;
+        let wrong = |field, rule, value| Err(SettingsError::ListOps { field, rule, value });
+        if !(1..=100).contains(&max_depth) {
+            return wrong("max_depth", "from 1 to 100", max_depth.to_string());
+        }
+        if !(2..=1000).contains(&max_args) {
+            return wrong("max_args", "from 2 to 1000", max_args.to_string());
+        }
+        if !(0.0..=1.0).contains(&operator_probability) {
+            return wrong("operator_probability", "from 0 to 1", operator_probability.to_string());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! `even-pairs`: is the number of unequal neighbours odd?
+
+use super::{BITS, CHOMSKY, USUAL_LENGTH, count, digits};
+use crate::generate::Unlikely;
+use crate::random::Random;
+use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
+use crate::settings::Length;
+
+pub(crate) const INFO: TaskInfo = TaskInfo {
+    name: "even-pairs",
+    summary: "whether uniform bits have an odd number of unequal neighbours",
+    tests: "comparing neighbours, or seeing that it is enough to compare the first bit with the last",
+    source: CHOMSKY,
+    alphabet: BITS,
+    classes: &[symbol("0", "an even number of unequal neighbours"), symbol("1", "an odd number of unequal neighbours")],
+    default_length: USUAL_LENGTH,
+    min_length: 1,
+    excludes_bounds: false,
+    distinct: false,
+    lesson_length: Length::Between(6, 10),
+    generate,
+    evaluate,
+    explain,
+};
+
+/// From the construction the label is known without looking at pairs: bits that change an odd number of times end on the
+/// other value than they began with.
+fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
+    let first = random_bits(recipe.draw_length(random), random, out);
+    Ok(Label::from(first != out.last().copied()))
+}
+
+/// Appends uniform bits; gives the first one.
+fn random_bits(count: usize, random: &mut Random, out: &mut Vec<Token>) -> Option<Token> {
+    let start = out.len();
+    out.extend((0..count).map(|_| random.below(2) as Token));
+    out.get(start).copied()
+}
+
+fn evaluate(bits: &[Token]) -> Result<Label, Illegal> {
+    Ok((unequal_neighbours(bits).count() % 2) as Label)
+}
+
+/// Indices of bits that differ from the next one.
+fn unequal_neighbours(bits: &[Token]) -> impl Iterator<Item = usize> {
+    bits.windows(2).enumerate().filter(|(_, pair)| pair[0] != pair[1]).map(|(index, _)| index)
+}
+
+fn explain(bits: &[Token]) -> Vec<String> {
+    let unequal = unequal_neighbours(bits).count();
+    let mut marked = bits[..1].iter().map(Token::to_string).collect::<String>();
+    for pair in bits.windows(2) {
+        marked += &format!("{}{}", if pair[0] == pair[1] { " " } else { "|" }, pair[1]);
+    }
+    let parity = if unequal.is_multiple_of(2) { "even" } else { "odd" };
+    let (first, last) = (digits(&bits[..1]), digits(&bits[bits.len() - 1..]));
+    let same = if first == last { "equal" } else { "unequal" };
+    vec![
+        format!("A bar where neighbours differ: {marked}"),
+        format!("{}, and {unequal} is {parity}.", count(unequal, "bar")),
+        format!("The short way: the first bit, {first}, and the last, {last}, are {same}."),
+    ]
+}

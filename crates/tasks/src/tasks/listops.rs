@@ -1,0 +1,219 @@
+//! `listops`: nested operations on lists of digits, grown by the procedure of the Long Range Arena.
+
+use super::joined;
+use crate::generate::Unlikely;
+use crate::random::Random;
+use crate::registry::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use crate::settings::Length;
+
+/// The entry of the registry.
+pub const INFO: TaskInfo = TaskInfo {
+    name: "listops",
+    summary: "the value of nested MIN, MAX, MED (median) and SM (sum modulo 10) of lists of digits",
+    tests: "working out a deep hierarchy in a long sequence, where much of the input turns out not to matter",
+    source: "Nangia & Bowman, ListOps: A Diagnostic Dataset for Latent Tree Learning, 2018; in the form of Tay et al., \
+             Long Range Arena, ICLR 2021",
+    alphabet: ALPHABET,
+    classes: &[
+        symbol("0", "the value 0"),
+        symbol("1", "the value 1"),
+        symbol("2", "the value 2"),
+        symbol("3", "the value 3"),
+        symbol("4", "the value 4"),
+        symbol("5", "the value 5"),
+        symbol("6", "the value 6"),
+        symbol("7", "the value 7"),
+        symbol("8", "the value 8"),
+        symbol("9", "the value 9"),
+    ],
+    default_length: Length::Between(500, 600),
+    min_length: 1,
+    excludes_bounds: true,
+    distinct: true,
+    lesson_length: Length::Between(8, 26),
+    generate,
+    evaluate,
+    explain,
+};
+
+/// The fixed vocabulary.
+const ALPHABET: &[Symbol] = &[
+    symbol("0", "digit 0"),
+    symbol("1", "digit 1"),
+    symbol("2", "digit 2"),
+    symbol("3", "digit 3"),
+    symbol("4", "digit 4"),
+    symbol("5", "digit 5"),
+    symbol("6", "digit 6"),
+    symbol("7", "digit 7"),
+    symbol("8", "digit 8"),
+    symbol("9", "digit 9"),
+    symbol("[MIN", "least of the arguments"),
+    symbol("[MAX", "greatest of the arguments"),
+    symbol("[MED", "median of the arguments, rounded down"),
+    symbol("[SM", "sum of the arguments, modulo 10"),
+    symbol("]", "end of the arguments"),
+];
+
+/// Tokens below this are digits.
+pub(crate) const DIGITS: Token = 10;
+/// The first of the four operators.
+const FIRST_OPERATOR: Token = 10;
+const OPERATORS: u32 = 4;
+/// The token that ends a list of arguments.
+pub(crate) const END: Token = 14;
+
+/// So many tokens may be drawn in search of one expression of a permitted length.
+const MAX_WORK: u64 = 100_000_000;
+
+/// Grows expressions until one has a permitted length.
+fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
+    let start = out.len();
+    let (mut work, mut attempts) = (0, 0);
+    while work < MAX_WORK {
+        let mut growth = Growth { recipe, random, out, start };
+        attempts += 1;
+        let value = growth.node(1);
+        work += (out.len() - start) as u64 + 1;
+        match value {
+            Some(value) if recipe.lengths.contains(&(out.len() - start)) => return Ok(value),
+            _ => out.truncate(start),
+        }
+    }
+    Err(Unlikely { attempts })
+}
+
+struct Growth<'a> {
+    recipe: &'a Recipe,
+    random: &'a mut Random,
+    out: &'a mut Vec<Token>,
+    start: usize,
+}
+
+impl Growth<'_> {
+    /// Appends the node and all below it; gives its value, or nothing once the expression has become too long. What has
+    /// become too long stays so, hence leaving early does not change which expressions are kept.
+    fn node(&mut self, depth: usize) -> Option<Label> {
+        let settings = &self.recipe.listops;
+        if self.out.len() - self.start >= *self.recipe.lengths.end() {
+            return None;
+        }
+        if depth >= settings.max_depth || !self.random.happens(settings.operator_probability) {
+            let digit = self.random.below(u32::from(DIGITS)) as Token;
+            self.out.push(digit);
+            return Some(digit);
+        }
+        let head = self.out.len();
+        self.out.push(FIRST_OPERATOR); // which one is drawn after the arguments, as the procedure has it
+        let mut values = Vec::with_capacity(settings.max_args);
+        for _ in 0..self.random.between(2, settings.max_args) {
+            values.push(self.node(depth + 1)?);
+        }
+        self.out.push(END);
+        let operator = self.random.below(OPERATORS) as Token;
+        self.out[head] += operator;
+        Some(match operator {
+            0 => *values.iter().min()?,
+            1 => *values.iter().max()?,
+            2 => {
+                values.sort_unstable();
+                let upper = values[values.len() / 2];
+                let lower = values[(values.len() - 1) / 2];
+                (lower + upper) / 2
+            }
+            _ => values.iter().sum::<Label>() % 10,
+        })
+    }
+}
+
+fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
+    work_out(tokens, |_, _, _| {})
+}
+
+/// An operator whose arguments are being read, as a tally of the values seen: how often each digit occurred.
+struct OpenList {
+    operator: Token,
+    index: usize,
+    tally: [usize; 10],
+}
+
+impl OpenList {
+    fn value(&self) -> Option<Label> {
+        let present = |digit: &usize| self.tally[*digit] > 0;
+        let count: usize = self.tally.iter().sum();
+        // The value with `rank` smaller or equal ones before it in sorted order.
+        let ranked = |rank: usize| {
+            let mut below = 0;
+            (0..10).find(|&digit| {
+                below += self.tally[digit];
+                below > rank
+            })
+        };
+        let value = match self.operator - FIRST_OPERATOR {
+            0 => (0..10).find(present)?,
+            1 => (0..10).rev().find(present)?,
+            2 => (ranked(count.checked_sub(1)? / 2)? + ranked(count / 2)?) / 2,
+            _ => (0..10).map(|digit| digit * self.tally[digit]).sum::<usize>() % 10,
+        };
+        (count > 0).then_some(value as Label)
+    }
+}
+
+/// The value of an expression of any depth and any number of arguments. `on_list` hears of every operator as it closes:
+/// its token, its arguments' tally and its value.
+fn work_out(tokens: &[Token], mut on_list: impl FnMut(Token, &[usize; 10], Label)) -> Result<Label, Illegal> {
+    let mut open: Vec<OpenList> = Vec::new();
+    for (index, &token) in tokens.iter().enumerate() {
+        let value = if token < DIGITS {
+            token
+        } else if token != END {
+            open.push(OpenList { operator: token, index, tally: [0; 10] });
+            continue;
+        } else {
+            let Some(list) = open.pop() else {
+                return Illegal::at(index, "`]` without an operator that it could end");
+            };
+            let Some(value) = list.value() else {
+                return Illegal::at(index, format!("{} has no arguments", INFO.text(list.operator)));
+            };
+            on_list(list.operator, &list.tally, value);
+            value
+        };
+        match open.last_mut() {
+            Some(list) => list.tally[usize::from(value)] += 1,
+            None if index + 1 == tokens.len() => return Ok(value),
+            None => return Illegal::at(index + 1, "the expression was complete before this token"),
+        }
+    }
+    match open.last() {
+        Some(list) => {
+            let (operator, at) = (INFO.text(list.operator), list.index + 1);
+            Illegal::at(tokens.len(), format!("ends too early: {operator} at token {at} lacks its `]`"))
+        }
+        None => Illegal::at(0, "the sequence is empty"),
+    }
+}
+
+fn explain(tokens: &[Token]) -> Vec<String> {
+    let mut lines = vec!["Innermost lists first, arguments in ascending order:".to_owned()];
+    let note = |operator, tally: &[usize; 10], value| {
+        let arguments: Vec<usize> = (0..10).flat_map(|digit| std::iter::repeat_n(digit, tally[digit])).collect();
+        let name = INFO.text(operator).trim_start_matches('[');
+        let middle = arguments.len() / 2;
+        let how = match (name, arguments.iter().sum::<usize>()) {
+            ("SM", sum) if sum > 9 => format!(", the last digit of {sum}"),
+            ("MED", _) if arguments.len().is_multiple_of(2) && arguments[middle - 1] != arguments[middle] => {
+                let (lower, upper) = (arguments[middle - 1], arguments[middle]);
+                let rounded = if (lower + upper) % 2 == 1 { ", rounded down" } else { "" };
+                format!(", halfway between {lower} and {upper}{rounded}")
+            }
+            _ => String::new(),
+        };
+        lines.push(format!("{name} of {} is {value}{how}", joined(arguments, ", ")));
+    };
+    let _ = work_out(tokens, note);
+    if lines.len() == 1 {
+        lines[0] = "A single digit is its own value.".to_owned();
+    }
+    lines
+}

@@ -1,0 +1,73 @@
+//! `missing-duplicate`: which bit is hidden in a word that is written twice?
+
+use super::{BIT_CLASSES, CHOMSKY, USUAL_LENGTH};
+use crate::generate::Unlikely;
+use crate::random::Random;
+use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
+use crate::settings::Length;
+
+pub(crate) const INFO: TaskInfo = TaskInfo {
+    name: "missing-duplicate",
+    summary: "the hidden bit of a word of uniform bits that is written twice; an odd length ends with a pad token",
+    tests: "finding the twin of one position at a distance of half the sequence",
+    source: CHOMSKY,
+    alphabet: &[symbol("0", "bit 0"), symbol("1", "bit 1"), symbol("?", "the hidden bit")],
+    classes: BIT_CLASSES,
+    default_length: USUAL_LENGTH,
+    min_length: 2,
+    excludes_bounds: false,
+    distinct: false,
+    lesson_length: Length::Between(6, 12),
+    generate,
+    evaluate,
+    explain,
+};
+
+const HIDDEN: Token = 2;
+const PAD: Token = 3;
+
+fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
+    let length = recipe.draw_length(random);
+    let (start, word) = (out.len(), length / 2);
+    out.extend((0..word).map(|_| random.below(2) as Token));
+    out.extend_from_within(start..);
+    let place = start + random.between(0, 2 * word - 1);
+    let bit = std::mem::replace(&mut out[place], HIDDEN);
+    if length % 2 == 1 {
+        out.push(PAD);
+    }
+    Ok(bit)
+}
+
+fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
+    let mut hidden = tokens.iter().enumerate().filter(|(_, token)| **token == HIDDEN).map(|(index, _)| index);
+    let Some(place) = hidden.next() else {
+        return Illegal::at(tokens.len(), "no bit is hidden: one token must be 2");
+    };
+    if let Some(second) = hidden.next() {
+        return Illegal::at(second, "a second bit is hidden: only one token may be 2");
+    }
+    if tokens.len() % 2 == 1 {
+        let length = tokens.len();
+        return Illegal::at(length, format!("a word written twice has an even number of tokens, this has {length}"));
+    }
+    let word = tokens.len() / 2;
+    let (first, second) = tokens.split_at(word);
+    let differs = |index: &usize| first[*index] != second[*index] && index % word != place % word;
+    if let Some(index) = (0..word).find(differs) {
+        return Illegal::at(word + index, format!("differs from token {}, its twin in the first half", index + 1));
+    }
+    Ok(tokens[(place + word) % tokens.len()])
+}
+
+fn explain(tokens: &[Token]) -> Vec<String> {
+    let word = tokens.len() / 2;
+    let written = |half: &[Token]| half.iter().map(|&t| INFO.text(t)).collect::<Vec<_>>().join(" ");
+    let place = tokens.iter().position(|&token| token == HIDDEN).unwrap_or(0);
+    let twin = (place + word) % tokens.len();
+    vec![
+        format!("First writing:  {}", written(&tokens[..word])),
+        format!("Second writing: {}", written(&tokens[word..])),
+        format!("Token {} is hidden; its twin, token {}, is {}.", place + 1, twin + 1, tokens[twin]),
+    ]
+}

@@ -1,0 +1,78 @@
+//! `modular-arithmetic`: the value of a bracketed expression modulo 5.
+
+use super::expression::{self, MODULUS, Operator, Piece, Step};
+use super::{CHOMSKY, RESIDUES, USUAL_LENGTH};
+use crate::generate::Unlikely;
+use crate::random::Random;
+use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
+use crate::settings::Length;
+
+pub(crate) const INFO: TaskInfo = TaskInfo {
+    name: "modular-arithmetic",
+    summary: "the value of a bracketed expression of digits, +, - and *, modulo 5",
+    tests: "working out nested brackets from the inside: a hierarchy that differs from example to example",
+    source: CHOMSKY,
+    alphabet: &[
+        symbol("0", "digit 0"),
+        symbol("1", "digit 1"),
+        symbol("2", "digit 2"),
+        symbol("3", "digit 3"),
+        symbol("4", "digit 4"),
+        symbol("+", "plus"),
+        symbol("-", "minus, between two numbers or before a digit"),
+        symbol("*", "times"),
+        symbol("(", "open bracket"),
+        symbol(")", "close bracket"),
+    ],
+    classes: RESIDUES,
+    default_length: USUAL_LENGTH,
+    min_length: 1,
+    excludes_bounds: false,
+    distinct: false,
+    lesson_length: Length::Between(9, 17),
+    generate,
+    evaluate,
+    explain,
+};
+
+fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
+    let length = recipe.draw_length(random);
+    Ok(expression::generate(length, &Operator::ALL, random, &mut |piece| out.push(token(piece))))
+}
+
+fn token(piece: Piece) -> Token {
+    match piece {
+        Piece::Digit(digit) => digit,
+        Piece::Operator(operator) => MODULUS + operator as Token,
+        Piece::Open => 8,
+        Piece::Close => 9,
+        Piece::Foreign => unreachable!("generators write no foreign tokens"),
+    }
+}
+
+fn piece(token: Token) -> Piece {
+    match token {
+        0..MODULUS => Piece::Digit(token),
+        5..=7 => Piece::Operator(Operator::ALL[usize::from(token - MODULUS)]),
+        8 => Piece::Open,
+        9 => Piece::Close,
+        _ => Piece::Foreign,
+    }
+}
+
+fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
+    expression::evaluate(tokens.iter().map(|&token| piece(token)), |_| {})
+}
+
+fn explain(tokens: &[Token]) -> Vec<String> {
+    let mut lines = vec!["Signs first, then the innermost brackets, all modulo 5:".to_owned()];
+    let note = |Step { left, operator, right, plain, value }| {
+        let reduced = if plain == i32::from(value) { String::new() } else { format!(", which is {value} modulo 5") };
+        lines.push(format!("({left} {} {right}) = {plain}{reduced}", operator.symbol()));
+    };
+    let _ = expression::evaluate(tokens.iter().map(|&token| piece(token)), note);
+    if lines.len() == 1 {
+        lines[0] = "There is nothing to work out but a sign.".to_owned();
+    }
+    lines
+}

@@ -1,0 +1,124 @@
+//! `solve-equation`: which digit does x stand for?
+
+use super::expression::{self, MODULUS, Operator, Piece};
+use super::{CHOMSKY, RESIDUES, USUAL_LENGTH};
+use crate::generate::Unlikely;
+use crate::random::Random;
+use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
+use crate::settings::Length;
+
+pub(crate) const INFO: TaskInfo = TaskInfo {
+    name: "solve-equation",
+    summary: "the digit that x stands for in an equation of a bracketed sum, modulo 5",
+    tests: "working out brackets around an unknown, then inverting what was done to it",
+    source: CHOMSKY,
+    alphabet: &[
+        symbol("0", "digit 0"),
+        symbol("1", "digit 1"),
+        symbol("2", "digit 2"),
+        symbol("3", "digit 3"),
+        symbol("4", "digit 4"),
+        symbol("+", "plus"),
+        symbol("-", "minus, between two numbers or before a digit"),
+        symbol("(", "open bracket"),
+        symbol(")", "close bracket"),
+        symbol("x", "the unknown digit"),
+        symbol("=", "equals"),
+    ],
+    classes: RESIDUES,
+    default_length: USUAL_LENGTH,
+    min_length: 3,
+    excludes_bounds: false,
+    distinct: false,
+    lesson_length: Length::Between(9, 15),
+    generate,
+    evaluate,
+    explain,
+};
+
+const OPEN: Token = 7;
+const CLOSE: Token = 8;
+const UNKNOWN: Token = 9;
+const EQUALS: Token = 10;
+
+fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
+    let (start, length) = (out.len(), recipe.draw_length(random));
+    let sums = &[Operator::Plus, Operator::Minus];
+    let value = expression::generate(length - 2, sums, random, &mut |piece| out.push(token(piece)));
+    out.extend([EQUALS, value]);
+    let mut place = random.between(0, length - 1);
+    while out[start + place] >= MODULUS {
+        place = (place + 1) % length;
+    }
+    Ok(std::mem::replace(&mut out[start + place], UNKNOWN))
+}
+
+fn token(piece: Piece) -> Token {
+    match piece {
+        Piece::Digit(digit) => digit,
+        Piece::Operator(operator) => MODULUS + operator as Token,
+        Piece::Open => OPEN,
+        Piece::Close => CLOSE,
+        Piece::Foreign => unreachable!("generators write no foreign tokens"),
+    }
+}
+
+/// A token as part of an expression in which x has this value.
+fn piece(token: Token, x: u16) -> Piece {
+    match token {
+        0..MODULUS => Piece::Digit(token),
+        5 => Piece::Operator(Operator::Plus),
+        6 => Piece::Operator(Operator::Minus),
+        OPEN => Piece::Open,
+        CLOSE => Piece::Close,
+        UNKNOWN => Piece::Digit(x),
+        _ => Piece::Foreign,
+    }
+}
+
+/// The two sides of the equation when x has this value.
+fn sides(tokens: &[Token], x: u16) -> Result<(u16, u16), Illegal> {
+    let Some(equals) = tokens.iter().position(|&token| token == EQUALS) else {
+        return Illegal::at(tokens.len(), "an equation needs `=` (10) and a value");
+    };
+    let left = expression::evaluate(tokens[..equals].iter().map(|&token| piece(token, x)), |_| {})?;
+    let right = match tokens.get(equals + 1) {
+        None => return Illegal::at(equals + 1, "ends too early: a value must follow `=`"),
+        Some(&UNKNOWN) => x,
+        Some(&digit) if digit < MODULUS => digit,
+        Some(_) => return Illegal::at(equals + 1, "a single digit, or x, must follow `=`"),
+    };
+    match tokens.len() {
+        length if length > equals + 2 => Illegal::at(equals + 2, "the equation was complete before this token"),
+        _ => Ok((left, right)),
+    }
+}
+
+/// Tries all digits. Sums are one to one in each of their digits, so exactly one of them fits.
+fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
+    let mut unknowns = tokens.iter().enumerate().filter(|(_, token)| **token == UNKNOWN);
+    if unknowns.next().is_none() {
+        return Illegal::at(tokens.len(), "nothing to solve for: one digit must be x (9)");
+    }
+    if let Some((second, _)) = unknowns.next() {
+        return Illegal::at(second, "a second x: only one digit may be unknown");
+    }
+    for x in 0..MODULUS {
+        let (left, right) = sides(tokens, x)?;
+        if left == right {
+            return Ok(x);
+        }
+    }
+    unreachable!("a sum takes every value as one of its digits does")
+}
+
+fn explain(tokens: &[Token]) -> Vec<String> {
+    let mut lines = vec!["Put in each digit and compare the two sides, modulo 5:".to_owned()];
+    for x in 0..MODULUS {
+        if let Ok((left, right)) = sides(tokens, x) {
+            let verdict = if left == right { "true" } else { "false" };
+            lines.push(format!("x = {x}: {left} = {right} is {verdict}"));
+        }
+    }
+    lines
+}

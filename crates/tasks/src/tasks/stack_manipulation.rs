@@ -1,0 +1,96 @@
+//! `stack-manipulation`: what lies on top of a stack after some actions?
+
+use super::{CHOMSKY, USUAL_LENGTH};
+use crate::generate::Unlikely;
+use crate::random::Random;
+use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
+use crate::settings::Length;
+
+pub(crate) const INFO: TaskInfo = TaskInfo {
+    name: "stack-manipulation",
+    summary: "the top of a stack of bits, bottom first, after the actions that follow; POP on an empty stack does nothing",
+    tests: "matching every POP with what it removes: a memory that is last in, first out",
+    source: CHOMSKY,
+    alphabet: &[
+        symbol("0", "bit 0 of the first stack"),
+        symbol("1", "bit 1 of the first stack"),
+        symbol("POP", "take the top away"),
+        symbol("PUSH0", "put a 0 on top"),
+        symbol("PUSH1", "put a 1 on top"),
+    ],
+    classes: &[symbol("0", "0 is on top"), symbol("1", "1 is on top"), symbol("2", "the stack is empty")],
+    default_length: USUAL_LENGTH,
+    min_length: 2,
+    excludes_bounds: false,
+    distinct: false,
+    lesson_length: Length::Between(6, 10),
+    generate,
+    evaluate,
+    explain,
+};
+
+const POP: Token = 2;
+const PUSH: [Token; 2] = [3, 4];
+const EMPTY: Label = 2;
+
+fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
+    let length = recipe.draw_length(random);
+    let size = random.between(1, length - 1);
+    let mut stack: Vec<Token> = (0..size).map(|_| random.below(2) as Token).collect();
+    out.extend_from_slice(&stack);
+    for _ in size..length {
+        let action = POP + random.below(3) as Token;
+        act(&mut stack, action);
+        out.push(action);
+    }
+    Ok(stack.last().copied().unwrap_or(EMPTY))
+}
+
+fn act(stack: &mut Vec<Token>, action: Token) {
+    if action == POP {
+        stack.pop();
+    } else {
+        stack.push(action - PUSH[0]);
+    }
+}
+
+/// Reads backwards, without a stack: the top is the last bit put there that no later POP takes away. A POP that met an
+/// empty stack takes nothing in truth; here it takes an earlier bit, which some other POP had taken already.
+fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
+    let size = tokens.iter().position(|&token| token >= POP).unwrap_or(tokens.len());
+    if size == 0 {
+        return Illegal::at(0, "the sequence must begin with the bits of a stack, 0 or 1");
+    }
+    if size == tokens.len() {
+        return Illegal::at(size, "at least one action (2, 3 or 4) must follow the bits of the stack");
+    }
+    if let Some(late) = tokens[size..].iter().position(|&token| token < POP) {
+        return Illegal::at(size + late, "the bits of the stack stand before the actions; PUSH is 3 or 4");
+    }
+    let mut to_take = 0;
+    for &token in tokens.iter().rev() {
+        match token {
+            POP => to_take += 1,
+            _ if to_take > 0 => to_take -= 1,
+            bit_or_push => return Ok(bit_or_push % PUSH[0]),
+        }
+    }
+    Ok(EMPTY)
+}
+
+fn explain(tokens: &[Token]) -> Vec<String> {
+    let show = |stack: &[Token]| match stack {
+        [] => "empty".to_owned(),
+        bits => super::digits(bits),
+    };
+    let size = tokens.iter().position(|&token| token >= POP).unwrap_or(tokens.len());
+    let mut stack = tokens[..size].to_vec();
+    let mut lines = vec![format!("The stack, top at the right: {}", show(&stack))];
+    for &action in &tokens[size..] {
+        let in_vain = action == POP && stack.is_empty();
+        act(&mut stack, action);
+        let remark = if in_vain { " (there was nothing to take)" } else { "" };
+        lines.push(format!("{:5} → {}{remark}", INFO.text(action), show(&stack)));
+    }
+    lines
+}

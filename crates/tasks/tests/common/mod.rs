@@ -1,0 +1,51 @@
+//! Helpers of the tests.
+#![allow(dead_code, reason = "every test program uses some of them")]
+
+use semfocus_kernels::Key;
+use semfocus_tasks::random::Random;
+use semfocus_tasks::registry::Recipe;
+use semfocus_tasks::{Label, Registry, TaskInfo, Token};
+
+pub(crate) fn task(name: &str) -> TaskInfo {
+    Registry::standard().find(name).unwrap().clone()
+}
+
+/// One sequence and its label as the generator knows it.
+pub(crate) fn draw(task: &TaskInfo, recipe: &Recipe, seed: u64) -> (Vec<Token>, Label) {
+    let mut tokens = Vec::new();
+    let label = (task.generate)(recipe, &mut Random::new(Key::new(seed)), &mut tokens);
+    (tokens, label.expect("these lengths occur"))
+}
+
+/// All sequences of this length over tokens below `alphabet`.
+pub(crate) fn all_sequences(alphabet: Token, length: usize) -> impl Iterator<Item = Vec<Token>> {
+    let count = u64::from(alphabet).pow(length as u32);
+    (0..count).map(move |mut number| {
+        let digit = |_| {
+            let digit = (number % u64::from(alphabet)) as Token;
+            number /= u64::from(alphabet);
+            digit
+        };
+        (0..length).map(digit).collect()
+    })
+}
+
+/// Chi-squared of counts against expected shares.
+pub(crate) fn chi_squared(counts: &[usize], shares: &[f64]) -> f64 {
+    let total: usize = counts.iter().sum();
+    let sum: f64 = shares.iter().sum();
+    counts
+        .iter()
+        .zip(shares)
+        .map(|(&n, share)| (n as f64 - share / sum * total as f64).powi(2) / (share / sum * total as f64))
+        .sum()
+}
+
+/// Asserts that counts fit shares: chi-squared below its 99.99 % point (Wilson and Hilferty's approximation).
+pub(crate) fn assert_fits(what: &str, counts: &[usize], shares: &[f64]) {
+    let freedom = (counts.len() - 1) as f64;
+    let spread = 2.0 / (9.0 * freedom);
+    let limit = freedom * (1.0 - spread + 3.719 * spread.sqrt()).powi(3);
+    let chi2 = chi_squared(counts, shares);
+    assert!(chi2 < limit, "{what}: chi-squared {chi2:.1} exceeds {limit:.1}; counts {counts:?}");
+}

@@ -1,0 +1,207 @@
+//! Data files: what is written is read again, and what is wrong is refused with its place.
+
+mod common;
+
+use std::io::{BufReader, Cursor, Read};
+
+use common::task;
+use proptest::prelude::*;
+use semfocus_tasks::formats::nested;
+use semfocus_tasks::{
+    Examples, Format, Lines, OwnData, ReadError, Registry, Settings, Sizes, Token, Writer, label_line,
+};
+
+fn parse(bytes: &[u8]) -> Result<OwnData, ReadError> {
+    OwnData::parse("mine".to_owned(), Lines::new("mine.txt", Cursor::new(bytes)))
+}
+
+fn complaint(text: &str) -> String {
+    parse(text.as_bytes()).unwrap_err().to_string()
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = parse(&bytes);
+        let with_header = [b"Source\tTarget\n", &bytes[..]].concat();
+        let _ = parse(&with_header);
+    }
+
+    #[test]
+    fn nearly_right_files_never_panic(text in "(Source\tTarget\n)?([0-9(\\[MAXSIN\\]) \t\r]{0,12}(\t[0-9]{1,2})?\n){0,8}") {
+        let _ = parse(text.as_bytes());
+        for task in Registry::standard().iter() {
+            for line in text.lines() {
+                if let Err(error) = label_line(task, line) {
+                    prop_assert!(error.column >= 1 && error.column <= line.chars().count() + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn own_data_with_ids() {
+    let data = parse(b"0 3 1\t1\n2 2\t0\n").unwrap();
+    assert_eq!((data.name.as_str(), data.len(), data.width(), data.pad()), ("mine", 2, 3, 4));
+    assert_eq!(data.classes, ["0", "1"]);
+    let examples: Vec<(&[Token], u16)> = data.iter().collect();
+    assert_eq!(examples, [(&[0, 3, 1][..], 1), (&[2, 2][..], 0)]);
+    let all = data.dataset(&Sizes::default(), 1);
+    assert_eq!(all.train.len() + all.held_out.len(), 2);
+    assert_eq!((all.vocabulary, all.classes, all.pad, all.width), (5, 2, 4, 3));
+}
+
+#[test]
+fn own_data_with_words_has_ids_by_order_not_by_line() {
+    let data = parse("good film\tyes\nbad film\tno\r\nä good\tyes\n".as_bytes()).unwrap();
+    assert_eq!(data.alphabet, ["bad", "film", "good", "ä"]);
+    assert_eq!(data.classes, ["no", "yes"]);
+    let examples: Vec<(&[Token], u16)> = data.iter().collect();
+    assert_eq!(examples, [(&[2, 1][..], 1), (&[0, 1][..], 0), (&[3, 2][..], 1)]);
+    let mut text = Vec::new();
+    let writer = data.writer(Format::Text).unwrap();
+    data.iter().for_each(|(tokens, label)| writer.example(tokens, label, &mut text).unwrap());
+    assert_eq!(parse(&text).unwrap(), data);
+}
+
+#[test]
+fn copies_stay_in_one_split() {
+    let text: String = (0..2000).map(|i| format!("{} {}\t{}\n", i % 40, i % 5, i % 2)).collect();
+    let data = parse(text.as_bytes()).unwrap();
+    let sizes = Sizes { train: 10_000, held_out: 10_000, test: 10_000 };
+    let all = data.dataset(&sizes, 3);
+    assert_eq!(all.train.len() + all.held_out.len() + all.test.len(), 2000);
+    assert!(semfocus_tasks::Audit::new(&all).overlaps.iter().all(|overlap| overlap.sequences == 0));
+    assert!(all.held_out.len() > 100 && all.test.len() > 50);
+    let without_test = data.dataset(&Sizes { test: 0, ..sizes }, 3);
+    assert_eq!(without_test.train.len(), all.train.len() + all.test.len());
+}
+
+#[test]
+fn mistakes_are_shown_with_line_and_column() {
+    assert_eq!(complaint(""), "mine.txt: has no examples");
+    assert_eq!(
+        complaint("0 1\t1\n\n"),
+        "mine.txt, line 2, column 1: the line is empty; every line holds tokens, a tab and a label"
+    );
+    assert_eq!(complaint("0 1\t1\n0 1"), "mine.txt, line 2, column 4: a tab and a label must follow the tokens");
+    assert_eq!(complaint("0 1\t"), "mine.txt, line 1, column 5: a label must follow the tab");
+    assert_eq!(complaint("\t1"), "mine.txt, line 1, column 1: the line has no tokens before the tab");
+    assert_eq!(complaint("0 1\t1 2"), "mine.txt, line 1, column 6: the label is one word, and nothing follows it");
+    assert_eq!(complaint("0 1\t1\t2"), "mine.txt, line 1, column 6: the label is one word, and nothing follows it");
+    assert_eq!(complaint("0 70000\t1"), "mine.txt, line 1, column 3: token ids go up to 60000, not `70000`");
+    assert_eq!(complaint("0 7\t1000"), "mine.txt, line 1, column 5: label ids go up to 999, not `1000`");
+    let error = parse(b"0 1\t1\n\xc3\xa4 \xff\t1\n").unwrap_err().to_string();
+    assert_eq!(error, "mine.txt, line 2, column 3: is not UTF-8 text");
+}
+
+#[test]
+fn interchange_files_are_checked() {
+    let tsv = |source: &str, target: &str| format!("Source\tTarget\n{source}\t{target}\n");
+    let data = parse(tsv("( ( ( [MAX 3 ) 4 ) ] )", "4").replace('\n', "\r\n").as_bytes()).unwrap();
+    assert!(data.is_listops);
+    assert_eq!(data.iter().next().unwrap(), (&[11, 3, 4, 14][..], 4));
+    assert_eq!((data.pad(), data.classes.len()), (15, 10));
+    assert_eq!(parse(tsv("[MAX 3 4 ]", "4").as_bytes()).unwrap(), data, "round brackets do not matter");
+    let line = |rest: &str| format!("mine.txt, line 2, column {rest}");
+    assert_eq!(complaint(&tsv("( [MAX 3 4 ]", "4")), line("13: 1 of the `(` lack their `)`"));
+    assert_eq!(complaint(&tsv("[MAX 3 ) 4 ]", "4")), line("8: `)` without its `(`"));
+    assert_eq!(complaint(&tsv("[MAX 3 4", "4")), line("9: ends too early: [MAX at token 1 lacks its `]`"));
+    assert_eq!(complaint(&tsv("[MAX 3 ] ]", "4")), line("10: the expression was complete before this token"));
+    assert_eq!(complaint(&tsv("[MAX 3 4 ] 5", "4")), line("12: the expression was complete before this token"));
+    assert_eq!(complaint(&tsv("[MAX 3 four ]", "4")), line("8: `four` is not a symbol of ListOps"));
+    assert_eq!(complaint(&tsv("[MAX 3 4 ]", "3")), line("12: the label is `3` but the expression's value is 4"));
+    assert_eq!(complaint("Source\tTarget\n"), "mine.txt: has no examples");
+}
+
+#[test]
+fn nesting_is_that_of_the_interchange_format() {
+    let text = |tokens: &[Token]| nested(tokens);
+    assert_eq!(text(&[11, 3, 4, 14]), "( ( ( [MAX 3 ) 4 ) ] )");
+    assert_eq!(text(&[7]), "7");
+    let inner = "( ( ( [SM 1 ) 2 ) ] )";
+    assert_eq!(text(&[10, 13, 1, 2, 14, 5, 14]), format!("( ( ( [MIN {inner} ) 5 ) ] )"));
+    assert_eq!(text(&[12, 5, 13, 1, 2, 14, 6, 14]), format!("( ( ( ( [MED 5 ) {inner} ) 6 ) ] )"));
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    for task in Registry::standard().iter() {
+        for format in [Format::Tokens, Format::Text, Format::Tsv] {
+            let settings = Settings::default();
+            let Ok(writer) = Writer::new(task, format, settings.length_for(task).width()) else {
+                assert!(format == Format::Tsv && ["modular-arithmetic", "solve-equation"].contains(&task.name));
+                continue;
+            };
+            let examples: Vec<_> =
+                Examples::new(task, &settings, 5, None).unwrap().take(50).map(Result::unwrap).collect();
+            let mut file = Vec::new();
+            writer.header(&mut file).unwrap();
+            examples.iter().for_each(|e| writer.example(&e.tokens, e.label, &mut file).unwrap());
+            let own = parse(&file).unwrap();
+            assert_eq!(own.len(), 50);
+            for (example, (tokens, label)) in examples.iter().zip(own.iter()) {
+                assert_eq!(own.classes[usize::from(label)], example.label.to_string());
+                let symbols: Vec<&str> = tokens.iter().map(|&t| own.alphabet[usize::from(t)].as_str()).collect();
+                if format == Format::Tokens {
+                    let sequence = &tokens[..example.tokens.len()];
+                    assert_eq!(sequence, example.tokens);
+                    assert!(tokens[example.tokens.len()..].iter().all(|&t| t == task.pad()));
+                    let line = symbols.join(" ");
+                    assert_eq!(label_line(task, &line), Ok(example.label));
+                } else {
+                    assert_eq!(symbols.join(" "), task.written(&example.tokens));
+                }
+                if format == Format::Tsv && task.name == "listops" {
+                    assert_eq!(tokens, example.tokens);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_without_end_is_refused_early() {
+    // Ten gigabytes if it were read to the end.
+    let endless = std::io::repeat(b'1').take(10 << 30);
+    let error = OwnData::parse("x".to_owned(), Lines::new("endless", BufReader::new(endless))).unwrap_err();
+    assert_eq!(error.to_string(), "endless, line 1, column 1048577: the line is longer than 1048576 bytes");
+    let longest = format!("{}\t1\n", "1".repeat((1 << 20) - 2));
+    assert!(complaint(&longest).contains("token ids go up to"), "a line of exactly the limit is read");
+    let long = "0 ".repeat(100_001) + "\t1";
+    assert_eq!(complaint(&long), "mine.txt, line 1, column 200001: the sequence has more than 100000 tokens");
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let read = |path: &std::path::Path| OwnData::read(path).unwrap_err().to_string();
+    let message = read("no/such/file.txt".as_ref());
+    assert!(message.starts_with("cannot read no/such/file.txt: "), "{message}");
+    let folder = std::env::temp_dir();
+    assert!(read(&folder).starts_with(&format!("cannot read {}", folder.display())));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.join(format!("semfocus-locked-{}.txt", std::process::id()));
+        std::fs::write(&path, "0 1\t1\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+        // The administrator may read anything; then there is nothing to refuse.
+        if std::fs::File::open(&path).is_err() {
+            assert!(read(&path).contains("cannot read"), "{}", read(&path));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn labels_of_lines() {
+    let parity = task("parity");
+    assert_eq!(label_line(&parity, "1 0  1 1 2 2\t0"), Ok(1));
+    let complaint = |line: &str| label_line(&parity, line).map_err(|e| (e.column, e.reason)).unwrap_err();
+    assert_eq!(complaint("1 0 x 1"), (5, "expected the id of a token, not `x`".to_owned()));
+    assert_eq!(complaint("1 0  2 1").0, 6);
+    assert_eq!(complaint("").1, "the line has no tokens");
+    assert_eq!(complaint("-1").0, 1);
+    assert_eq!(complaint("1 99999999999999999999").0, 3);
+}

@@ -1,0 +1,330 @@
+//! Generators against evaluators, and evaluators against others that were written separately.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{all_sequences, draw, task};
+use proptest::prelude::*;
+use semfocus_tasks::registry::Recipe;
+use semfocus_tasks::{Label, ListOps, Registry, Token};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// What the generator knows from its construction is what the evaluator reads from the finished sequence.
+    #[test]
+    fn generator_and_evaluator_agree(seed: u64, which in 0usize..8, low in 4usize..70, more in 0usize..30) {
+        let registry = Registry::standard();
+        let task = registry.iter().nth(which).unwrap();
+        let lengths = low..=low + if task.name == "listops" { more + 20 } else { more };
+        let recipe = Recipe { lengths: lengths.clone(), listops: ListOps::default() };
+        let (tokens, constructed) = draw(task, &recipe, seed);
+        prop_assert_eq!(task.label(&tokens), Ok(constructed));
+        prop_assert!(lengths.contains(&tokens.len()));
+        prop_assert!(tokens.iter().all(|&token| usize::from(token) < task.vocabulary()));
+        prop_assert!(usize::from(constructed) < task.classes.len());
+        // Padding at the end changes nothing.
+        let padded: Vec<Token> = tokens.iter().copied().chain([task.pad(); 3]).collect();
+        prop_assert_eq!(task.label(&padded), Ok(constructed));
+    }
+
+    /// No sequence of numbers makes an evaluator panic, and its complaint points into the sequence or just behind it.
+    #[test]
+    fn any_tokens_are_judged_without_panic(tokens in prop::collection::vec(0u16..20, 0..40)) {
+        for task in Registry::standard().iter() {
+            match task.label(&tokens) {
+                Ok(label) => {
+                    prop_assert!(usize::from(label) < task.classes.len());
+                    prop_assert!(!(task.explain)(task.without_padding(&tokens)).is_empty());
+                }
+                Err(illegal) => prop_assert!(illegal.index <= tokens.len() && !illegal.reason.is_empty()),
+            }
+        }
+    }
+}
+
+/// Compares a task with `expected` (nothing = illegal) on all sequences of its alphabet up to a length; and checks that
+/// the generator reaches each of the legal ones of `generated_length`, and no others.
+fn brute_force(name: &str, longest: usize, generated_length: usize, expected: impl Fn(&[Token]) -> Option<Label>) {
+    let task = task(name);
+    let mut legal = BTreeSet::new();
+    for length in 1..=longest.max(generated_length) {
+        for tokens in all_sequences(task.alphabet.len() as Token, length) {
+            let label = expected(&tokens);
+            assert_eq!(task.label(&tokens).ok(), label, "{name} {tokens:?}");
+            if length == generated_length && label.is_some() {
+                legal.insert(tokens);
+            }
+        }
+    }
+    let recipe = Recipe { lengths: generated_length..=generated_length, listops: ListOps::default() };
+    let drawn: BTreeSet<Vec<Token>> = (0..30_000).map(|seed| draw(&task, &recipe, seed).0).collect();
+    assert_eq!(drawn, legal, "{name} generates all legal sequences of length {generated_length} and no others");
+}
+
+#[test]
+fn parity_by_brute_force() {
+    brute_force("parity", 10, 6, |bits| Some(bits.iter().sum::<Token>() % 2));
+}
+
+#[test]
+fn even_pairs_by_brute_force() {
+    brute_force("even-pairs", 10, 6, |bits| {
+        let changes = (1..bits.len()).filter(|&i| bits[i - 1] != bits[i]).count();
+        Some(changes as Label % 2)
+    });
+}
+
+#[test]
+fn missing_duplicate_by_brute_force() {
+    brute_force("missing-duplicate", 8, 6, |tokens| {
+        let fits = |bit: Token| {
+            let whole: Vec<Token> = tokens.iter().map(|&t| if t == 2 { bit } else { t }).collect();
+            let half = whole.len() / 2;
+            whole.len().is_multiple_of(2) && whole[..half] == whole[half..]
+        };
+        let hidden = tokens.iter().filter(|&&t| t == 2).count();
+        (hidden == 1).then(|| (0..2).find(|&bit| fits(bit))).flatten()
+    });
+}
+
+#[test]
+fn cycle_navigation_by_brute_force() {
+    brute_force("cycle-navigation", 8, 6, |moves| {
+        let ring = [0, 1, 2, 3, 4];
+        let end = moves.iter().fold(10_000i32, |at, &step| at + i32::from(step) - 1);
+        Some(ring[end as usize % 5])
+    });
+}
+
+#[test]
+fn stack_manipulation_by_brute_force() {
+    brute_force("stack-manipulation", 7, 5, |tokens| {
+        let text: String = tokens.iter().map(|t| t.to_string()).collect();
+        let bits = text.trim_end_matches(['2', '3', '4']);
+        let actions = text.strip_prefix(bits)?;
+        if bits.is_empty() || actions.is_empty() || bits.contains(['2', '3', '4']) {
+            return None;
+        }
+        let mut stack = bits.to_owned();
+        for action in actions.chars() {
+            match action {
+                '2' => drop(stack.pop()),
+                '3' => stack.push('0'),
+                _ => stack.push('1'),
+            }
+        }
+        Some(stack.pop().map_or(2, |top| top.to_digit(10).unwrap() as Label))
+    });
+}
+
+/// All expressions of up to `longest` characters with their values over the integers, from the definition.
+fn expressions(longest: usize, operators: &str) -> Vec<BTreeMap<String, i64>> {
+    let mut by_length: Vec<BTreeMap<String, i64>> = vec![BTreeMap::new(); longest + 1];
+    for length in 1..=longest {
+        let mut found = BTreeMap::new();
+        for d in 0..5i64 {
+            match length {
+                1 => found.insert(format!("{d}"), d),
+                2 => found.insert(format!("-{d}"), -d),
+                3 => found.insert(format!("({d})"), d),
+                4 => found.insert(format!("(-{d})"), -d),
+                _ => None,
+            };
+        }
+        for left_length in 1..=length.saturating_sub(4) {
+            let (left, right) = (&by_length[left_length], &by_length[length - left_length - 3]);
+            for (a, x) in left {
+                for (b, y) in right {
+                    for operator in operators.chars() {
+                        let value = match operator {
+                            '+' => x + y,
+                            '-' => x - y,
+                            _ => x * y,
+                        };
+                        found.insert(format!("({a}{operator}{b})"), value);
+                    }
+                }
+            }
+        }
+        by_length[length] = found;
+    }
+    by_length
+}
+
+fn written(tokens: &[Token], alphabet: &str) -> String {
+    tokens.iter().map(|&token| alphabet.as_bytes()[usize::from(token)] as char).collect()
+}
+
+#[test]
+fn modular_arithmetic_by_brute_force() {
+    let language = expressions(9, "+-*");
+    let alphabet = "01234+-*()";
+    brute_force("modular-arithmetic", 5, 6, |tokens| {
+        let value = language[tokens.len()].get(&written(tokens, alphabet));
+        value.map(|value| value.rem_euclid(5) as Label)
+    });
+    let task = task("modular-arithmetic");
+    for (text, value) in language.iter().flatten() {
+        let tokens: Vec<Token> = text.chars().map(|c| alphabet.find(c).unwrap() as Token).collect();
+        assert_eq!(task.label(&tokens), Ok(value.rem_euclid(5) as Label), "{text}");
+    }
+}
+
+#[test]
+fn solve_equation_by_brute_force() {
+    let language = expressions(8, "+-");
+    let alphabet = "01234+-()x=";
+    let holds = |text: &str| {
+        text.split_once('=').is_some_and(|(left, right)| {
+            let left = language.get(left.len()).and_then(|language| language.get(left));
+            right.len() == 1 && left.is_some_and(|left| right.parse() == Ok(left.rem_euclid(5)))
+        })
+    };
+    let solve = |text: &str| {
+        let solutions: Vec<Label> = (0..5).filter(|x| holds(&text.replace('x', &x.to_string()))).collect();
+        (text.matches('x').count() == 1 && !solutions.is_empty()).then(|| {
+            assert_eq!(solutions.len(), 1);
+            solutions[0]
+        })
+    };
+    brute_force("solve-equation", 5, 4, |tokens| solve(&written(tokens, alphabet)));
+    let task = task("solve-equation");
+    for (left, value) in language.iter().flatten() {
+        let equation = format!("{left}={}", value.rem_euclid(5));
+        for place in (0..equation.len()).filter(|&place| equation.as_bytes()[place].is_ascii_digit()) {
+            let text = format!("{}x{}", &equation[..place], &equation[place + 1..]);
+            let tokens: Vec<Token> = text.chars().map(|c| alphabet.find(c).unwrap() as Token).collect();
+            assert_eq!(task.label(&tokens), Ok(equation[place..=place].parse().unwrap()), "{text}");
+        }
+    }
+}
+
+/// A recursive reading of ListOps, for comparison with the project's tallies.
+fn listops_value(tokens: &mut &[Token]) -> Option<Label> {
+    let (&head, rest) = tokens.split_first()?;
+    *tokens = rest;
+    if head < 10 {
+        return Some(head);
+    }
+    if head == 14 {
+        return None;
+    }
+    let mut values = Vec::new();
+    while *tokens.first()? != 14 {
+        values.push(listops_value(tokens)?);
+    }
+    *tokens = &tokens[1..];
+    values.sort();
+    let middle = values.len() / 2;
+    Some(match head {
+        10 => *values.first()?,
+        11 => *values.last()?,
+        12 if values.len() % 2 == 1 => values[middle],
+        12 => (values.get(middle.wrapping_sub(1))? + values[middle]) / 2,
+        _ if values.is_empty() => return None,
+        _ => values.iter().sum::<Label>() % 10,
+    })
+}
+
+#[test]
+fn listops_by_brute_force() {
+    let task = task("listops");
+    for length in 1..=5 {
+        for tokens in all_sequences(15, length) {
+            let mut rest = &tokens[..];
+            let value = listops_value(&mut rest).filter(|_| rest.is_empty());
+            assert_eq!(task.label(&tokens).ok(), value, "{tokens:?}");
+        }
+    }
+    for seed in 0..300 {
+        let recipe = Recipe { lengths: 50..=400, listops: ListOps::default() };
+        let (tokens, label) = draw(&task, &recipe, seed);
+        assert_eq!(listops_value(&mut &tokens[..]), Some(label));
+    }
+}
+
+#[test]
+fn labels_made_by_the_independent_script() {
+    let mut checked = 0;
+    for line in include_str!("independent/fixture.tsv").lines().filter(|line| !line.starts_with(['#'])) {
+        let [name, sequence, label] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("three columns: {line}") };
+        if name != "listops-shares" {
+            let got = semfocus_tasks::label_line(&task(name), sequence).unwrap();
+            assert_eq!(got.to_string(), label, "{line}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 7 * 32 + 20);
+}
+
+#[test]
+fn examples_of_the_definitions() {
+    let label = |name: &str, tokens: &[Token]| task(name).label(tokens);
+    assert_eq!(label("missing-duplicate", &[0, 1, 0, 2, 3]), Ok(1), "odd lengths end with a pad");
+    assert_eq!(label("cycle-navigation", &[0]), Ok(4));
+    assert_eq!(label("stack-manipulation", &[1, 2, 2, 4]), Ok(1), "POP on empty does nothing");
+    assert_eq!(label("stack-manipulation", &[1, 2]), Ok(2));
+    assert_eq!(label("listops", &[12, 1, 4, 14]), Ok(2), "the median of 1 and 4 is 2.5");
+    assert_eq!(label("listops", &[13, 9, 9, 9, 14]), Ok(7));
+    let complaint = |name: &str, tokens: &[Token]| label(name, tokens).unwrap_err().to_string();
+    assert_eq!(complaint("parity", &[0, 2, 1]), "token 2: the pad token 2 may stand at the end only");
+    assert_eq!(
+        complaint("parity", &[0, 7]),
+        "token 2: there is no token 7; `parity` has tokens 0 to 1 and pads with 2"
+    );
+    assert_eq!(complaint("parity", &[2, 2]), "token 1: the sequence is empty");
+    assert_eq!(complaint("listops", &[11, 3, 4]), "token 4: ends too early: [MAX at token 1 lacks its `]`");
+    assert_eq!(complaint("listops", &[3, 4]), "token 2: the expression was complete before this token");
+    assert_eq!(complaint("listops", &[11, 14]), "token 2: [MAX has no arguments");
+    assert_eq!(complaint("modular-arithmetic", &[8, 1, 5]), {
+        "token 4: ends too early: a digit, `-` and a digit, or `(` must follow"
+    });
+    assert_eq!(complaint("modular-arithmetic", &[8, 8, 1, 9, 9]), {
+        "token 5: brackets around brackets: expected an operator"
+    });
+    assert_eq!(
+        complaint("missing-duplicate", &[0, 1, 2, 0]),
+        "token 4: differs from token 2, its twin in the first half"
+    );
+}
+
+#[test]
+fn deep_expressions_do_not_exhaust_the_stack() {
+    let depth = 1_000_000;
+    let mut tokens = vec![11; depth];
+    tokens.push(3);
+    tokens.extend(vec![14; depth]);
+    assert_eq!(task("listops").label(&tokens), Ok(3));
+    let mut tokens = vec![8; depth];
+    tokens.push(3);
+    for _ in 0..depth {
+        tokens.extend([5, 1, 9]);
+    }
+    assert_eq!(task("modular-arithmetic").label(&tokens), Ok(((3 + depth) % 5) as Label));
+}
+
+#[test]
+fn every_task_is_described_completely() {
+    for task in Registry::standard().iter() {
+        for text in [task.summary, task.tests, task.source] {
+            assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", task.name);
+        }
+        assert!(task.alphabet.iter().all(|s| !s.text.contains([' ', '\t']) && !s.text.is_empty()));
+        let texts: BTreeSet<&str> = task.alphabet.iter().map(|s| s.text).collect();
+        assert_eq!(texts.len(), task.alphabet.len(), "symbols of {} are distinct", task.name);
+        for (id, class) in task.classes.iter().enumerate() {
+            assert_eq!(class.text, id.to_string(), "classes are written as their ids");
+        }
+    }
+    let ids = |name: &str| (task(name).alphabet.len(), task(name).pad(), task(name).classes.len());
+    assert_eq!(ids("listops"), (15, 15, 10));
+    assert_eq!(ids("parity"), (2, 2, 2));
+    assert_eq!(ids("even-pairs"), (2, 2, 2));
+    assert_eq!(ids("missing-duplicate"), (3, 3, 2));
+    assert_eq!(ids("cycle-navigation"), (3, 3, 5));
+    assert_eq!(ids("stack-manipulation"), (5, 5, 3));
+    assert_eq!(ids("modular-arithmetic"), (10, 10, 5));
+    assert_eq!(ids("solve-equation"), (11, 11, 5));
+}

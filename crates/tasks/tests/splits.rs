@@ -1,0 +1,166 @@
+//! Data sets: the same bytes for ever, and splits that share nothing.
+
+mod common;
+
+use std::collections::HashSet;
+
+use common::task;
+use semfocus_tasks::{Dataset, Examples, Length, ListOps, Registry, Settings, Sizes, SplitName, Token};
+
+fn small(length: Option<Length>) -> Settings {
+    Settings { length, sizes: Sizes { train: 300, held_out: 200, test: 100 }, ..Settings::default() }
+}
+
+/// Results that were stored anywhere rest on these numbers: if one changes, the data of every seed has changed.
+#[test]
+fn bytes_never_change() {
+    let mut found = String::new();
+    for task in Registry::standard().iter() {
+        let by_default = Dataset::generate(task, &small(None), 1).unwrap();
+        let ranged = Length::Between(21, if task.name == "listops" { 90 } else { 33 });
+        let ranged = Dataset::generate(task, &small(Some(ranged)), 2).unwrap();
+        let mut free = Examples::new(task, &small(None), 3, None).unwrap();
+        let free: u64 = (0..100).fold(0, |sum, _| {
+            let example = free.draw().unwrap();
+            let label = u64::from(example.label);
+            example.tokens.iter().fold(sum, |sum: u64, &t| sum.wrapping_mul(31).wrapping_add(u64::from(t))) ^ label
+        });
+        let sums = [&by_default.train, &by_default.held_out, &by_default.test, &ranged.train].map(|s| s.checksum());
+        found +=
+            &format!("{} {:016x} {:016x} {:016x} {:016x} {free:016x}\n", task.name, sums[0], sums[1], sums[2], sums[3]);
+    }
+    assert_eq!(found, include_str!("checksums.txt"), "\n{found}");
+}
+
+fn sequences(data: &Dataset, split: SplitName) -> HashSet<Vec<Token>> {
+    let split = data.splits()[split as usize].1;
+    let unpadded = split.iter().map(|(tokens, _)| {
+        let end = tokens.iter().rposition(|&t| t != data.pad).map_or(0, |last| last + 1);
+        tokens[..end].to_vec()
+    });
+    unpadded.collect()
+}
+
+#[test]
+fn splits_share_no_sequence_also_where_sequences_are_few() {
+    let short = [None, Some(Length::Exactly(8)), Some(Length::Between(5, 9))];
+    for task in Registry::standard().iter().filter(|task| task.name != "listops") {
+        for length in short {
+            for seed in 0..5 {
+                let data = Dataset::generate(task, &small(length), seed).unwrap();
+                let [train, held_out, test] = SplitName::ALL.map(|split| sequences(&data, split));
+                assert!(train.is_disjoint(&held_out) && train.is_disjoint(&test) && held_out.is_disjoint(&test));
+                assert_eq!((data.train.len(), data.held_out.len(), data.test.len()), (300, 200, 100));
+            }
+        }
+    }
+}
+
+#[test]
+fn listops_has_the_lengths_and_no_expression_twice() {
+    let task = task("listops");
+    let data = Dataset::generate(&task, &Settings::default(), 4).unwrap();
+    assert_eq!((data.width, data.vocabulary, data.classes, data.pad), (600, 16, 10, 15));
+    let lengths = data.train.lengths.iter().chain(&data.held_out.lengths);
+    assert!(lengths.clone().all(|&length| 500 < length && length < 600));
+    assert!(lengths.clone().any(|&length| length < 510) && lengths.clone().any(|&length| length > 590));
+    let (train, held_out) = (sequences(&data, SplitName::Train), sequences(&data, SplitName::HeldOut));
+    assert_eq!((train.len(), held_out.len()), (5000, 2000));
+    assert!(train.is_disjoint(&held_out));
+    // Few expressions: all ten digits, then an error instead of an endless search.
+    let settings = Settings::with_length(Length::Exactly(1));
+    let mut examples = Examples::new(&task, &settings, 1, None).unwrap();
+    let digits: HashSet<Vec<Token>> = (0..10).map(|_| examples.draw().unwrap().tokens).collect();
+    assert_eq!(digits.len(), 10);
+    let message = examples.draw().unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "`listops` has too few different sequences of length 1: none of 20000 draws was new; take longer sequences or \
+         fewer examples"
+    );
+}
+
+#[test]
+fn a_split_does_not_depend_on_the_sizes() {
+    for task in Registry::standard().iter() {
+        let few =
+            Dataset::generate(task, &Settings { sizes: Sizes { train: 20, held_out: 10, test: 0 }, ..small(None) }, 7);
+        let (few, many) = (few.unwrap(), Dataset::generate(task, &small(None), 7).unwrap());
+        assert_eq!(few.train.tokens, many.train.tokens[..20 * many.width], "{}", task.name);
+        assert_eq!(few.held_out.labels, many.held_out.labels[..10]);
+        let other = Dataset::generate(task, &small(None), 8).unwrap();
+        assert_ne!(other.train, many.train, "another seed, other data");
+    }
+}
+
+#[test]
+fn tiny_spaces_give_an_error_and_not_an_endless_search() {
+    let parity = task("parity");
+    let settings = small(Some(Length::Exactly(1)));
+    let outcomes: Vec<_> = (0..20).map(|seed| Dataset::generate(&parity, &settings, seed)).collect();
+    // Two sequences cannot fill three splits.
+    for outcome in outcomes {
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.starts_with("`parity` has too few different sequences of length 1: none of"), "{message}");
+    }
+    // Without splits there is no such limit.
+    let mut free = Examples::new(&parity, &settings, 1, None).unwrap();
+    assert!((0..1000).all(|_| free.draw().is_ok()));
+}
+
+#[test]
+fn impossible_settings_are_explained() {
+    let complaint =
+        |name: &str, settings: Settings| Dataset::generate(&task(name), &settings, 1).unwrap_err().to_string();
+    let length = |text: &str| Settings::with_length(text.parse().unwrap());
+    assert_eq!(complaint("parity", length("0")), "`parity` needs sequences of at least 1 token, got length 0");
+    assert_eq!(
+        complaint("missing-duplicate", length("1..9")),
+        "`missing-duplicate` needs sequences of at least 2 tokens, got length 1..9"
+    );
+    assert_eq!(
+        complaint("solve-equation", length("2")),
+        "`solve-equation` needs sequences of at least 3 tokens, got length 2"
+    );
+    assert_eq!(complaint("listops", length("2")), "a ListOps expression has 1 token or at least 4, never 2");
+    assert_eq!(
+        complaint("listops", length("30..31")),
+        "no length lies strictly between the bounds of `30..31`; `listops` excludes both"
+    );
+    let parameters = |listops: ListOps| Settings { listops, ..Settings::default() };
+    let shallow = ListOps { max_depth: 2, ..ListOps::default() };
+    assert!(
+        complaint("listops", parameters(shallow)).starts_with("`listops` found no expression of length 500..600 in")
+    );
+    let wrong = ListOps { operator_probability: f64::NAN, ..ListOps::default() };
+    assert_eq!(complaint("listops", parameters(wrong)), "`operator_probability` must be from 0 to 1, got NaN");
+    let wrong = ListOps { max_args: 1, ..ListOps::default() };
+    assert_eq!(complaint("listops", parameters(wrong)), "`max_args` must be from 2 to 1000, got 1");
+}
+
+#[test]
+fn lengths_are_read_and_written() {
+    for text in ["40", "20..40", "7..7"] {
+        assert_eq!(text.parse::<Length>().unwrap().to_string(), text);
+    }
+    let complaint = |text: &str| text.parse::<Length>().unwrap_err();
+    assert_eq!(complaint("x"), "expected a length such as `40`, or a range such as `20..40`, not `x`");
+    assert_eq!(complaint("40..20"), "the range `40..20` is empty; write `20..40`?");
+    assert_eq!(complaint("99999999999999999999999"), "lengths go up to 100000, not `99999999999999999999999`");
+    for text in ["", "-1", "..", "1..", "..4", "1..2..3", "1.5", "+4"] {
+        assert!(text.parse::<Length>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn unknown_names_are_explained() {
+    let registry = Registry::standard();
+    let complaint = |name: &str| registry.find(name).unwrap_err().to_string();
+    assert_eq!(complaint("paritty"), "unknown task `paritty`; did you mean `parity`?");
+    assert_eq!(complaint("Even_Pairs"), "unknown task `Even_Pairs`; did you mean `even-pairs`?");
+    assert_eq!(
+        complaint("modular-arithmetics"),
+        "unknown task `modular-arithmetics`; did you mean `modular-arithmetic`?"
+    );
+    assert!(complaint("chess").contains("known are `listops`, `parity`"), "{}", complaint("chess"));
+}
