@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod output;
+mod text;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -22,6 +24,8 @@ struct Cli {
 enum Command {
     /// Show what there is to choose from
     List(commands::list::Args),
+    /// Generate, label, show and audit the data of the tasks
+    Data(commands::data::Args),
     /// Measure the time of training and evaluation steps
     Bench(commands::bench::Args),
 }
@@ -31,6 +35,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Error> {
     match cli.command {
         Command::List(args) => commands::list::run(&args, out),
+        Command::Data(args) => commands::data::run(&args, out),
         Command::Bench(args) => commands::bench::run(&args, out),
     }
 }

@@ -4,9 +4,11 @@ use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_nn::{MechanismInfo, MechanismSpec, Registry};
+use semfocus_tasks::{Symbol, TaskInfo};
 use serde::Serialize;
 
 use crate::Error;
+use crate::text::{WIDTH, paragraph, wrap};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -25,6 +27,15 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// The tasks
+    ///
+    /// Every command that takes a task also takes the path of a data file of your own: one example a line, tokens
+    /// separated by blanks, a tab, the label.
+    Tasks {
+        /// Print JSON, with the ids and meanings of all tokens and classes
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
@@ -33,6 +44,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
             let registry = Registry::standard();
             let entries: Vec<Entry> = registry.iter().map(Entry::new).collect();
             if json { print_json(&entries, out) } else { print_table(&entries, out) }
+        }
+        What::Tasks { json } => {
+            let registry = semfocus_tasks::Registry::standard();
+            if json {
+                print_json(&registry.iter().map(TaskEntry::new).collect::<Vec<_>>(), out)
+            } else {
+                registry.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
+            }
         }
     }
 }
@@ -58,13 +77,10 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn print_json(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> {
+fn print_json<T: Serialize>(entries: &[T], out: &mut dyn Write) -> Result<(), Error> {
     serde_json::to_writer_pretty(&mut *out, entries)?;
     Ok(writeln!(out)?)
 }
-
-/// Lines are at most this wide.
-const WIDTH: usize = 80;
 
 fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> {
     let head = ["mechanism", "family", "fast form", "keys that a query keeps"].map(str::to_owned);
@@ -88,29 +104,89 @@ fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> 
     Ok(())
 }
 
-/// Breaks between words, so that no line is longer than `width` unless a word is.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
+/// A task as it is listed.
+#[derive(Serialize)]
+struct TaskEntry<'a> {
+    name: &'a str,
+    summary: &'a str,
+    tests: &'a str,
+    source: &'a str,
+    alphabet: Vec<SymbolEntry<'a>>,
+    pad: u16,
+    /// The first id that global tokens may take.
+    first_global: usize,
+    vocabulary: usize,
+    classes: Vec<SymbolEntry<'a>>,
+    default_length: String,
+    default_width: usize,
+    min_length: usize,
+    excludes_bounds: bool,
+    distinct: bool,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+#[derive(Serialize)]
+struct SymbolEntry<'a> {
+    id: usize,
+    #[serde(flatten)]
+    symbol: &'a Symbol,
+}
 
-    #[test]
-    fn wraps_between_words() {
-        assert_eq!(wrap("a bc def ghij", 5), ["a bc", "def", "ghij"]);
-        assert_eq!(wrap("unbreakable b", 4), ["unbreakable", "b"]);
-        assert!(wrap("", 4).is_empty());
+fn numbered(symbols: &[Symbol]) -> Vec<SymbolEntry<'_>> {
+    symbols.iter().enumerate().map(|(id, symbol)| SymbolEntry { id, symbol }).collect()
+}
+
+impl<'a> TaskEntry<'a> {
+    fn new(task: &'a TaskInfo) -> Self {
+        TaskEntry {
+            name: task.name,
+            summary: task.summary,
+            tests: task.tests,
+            source: task.source,
+            alphabet: numbered(task.alphabet),
+            pad: task.pad(),
+            first_global: task.vocabulary(),
+            vocabulary: task.vocabulary(),
+            classes: numbered(task.classes),
+            default_length: task.default_length.to_string(),
+            default_width: task.default_length.width(),
+            min_length: task.min_length,
+            excludes_bounds: task.excludes_bounds,
+            distinct: task.distinct,
+        }
     }
+}
+
+fn print_task(index: usize, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+    if index > 0 {
+        writeln!(out)?;
+    }
+    let exclusive = if task.excludes_bounds { " (bounds excluded)" } else { "" };
+    let digits = task.alphabet.iter().take_while(|s| s.meaning == format!("digit {}", s.text)).count();
+    let mut tokens = Vec::new();
+    if digits > 0 {
+        tokens.push(format!("0–{} digits", digits - 1));
+    }
+    tokens.extend((digits..task.alphabet.len()).map(|id| {
+        let Symbol { text, meaning } = task.alphabet[id];
+        format!("{id} `{text}` {meaning}")
+    }));
+    tokens.push(format!("{} pad", task.pad()));
+    let classes = task.classes.iter().map(|class| format!("{} {}", class.text, class.meaning));
+    let classes: Vec<String> = classes.collect();
+    let classes = match task.classes.len() {
+        0..=3 => classes.join("; "),
+        count => format!("{}; … {}", classes[0], classes[count - 1]),
+    };
+    writeln!(out, "{}", task.name)?;
+    for (head, text) in [
+        ("label", task.summary.to_owned()),
+        ("tests", task.tests.to_owned()),
+        ("length", format!("{}{exclusive}, at least {}", task.default_length, task.min_length)),
+        ("tokens", tokens.join("; ")),
+        ("classes", classes),
+        ("source", task.source.to_owned()),
+    ] {
+        paragraph(out, &format!("  {head:9}"), &text)?;
+    }
+    Ok(())
 }

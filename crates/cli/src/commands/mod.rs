@@ -1,4 +1,5 @@
 //! One module for each command.
 
 pub(crate) mod bench;
+pub(crate) mod data;
 pub(crate) mod list;

@@ -1,0 +1,70 @@
+//! `semfocus data generate`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use semfocus_tasks::{Examples, SplitName, Writer};
+
+use super::{FormatArg, Shape, Source};
+use crate::Error;
+use crate::output::write_file;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Name of a task, see `semfocus list tasks`
+    task: String,
+    /// Number of examples
+    #[arg(short, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    n: u64,
+    /// Seed of the data
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    shape: Shape,
+    /// Examples of a split (train, held-out or test) as a trial with this seed sees them [default: any sequence]
+    #[arg(long)]
+    split: Option<SplitName>,
+    /// How examples are written
+    #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]
+    format: FormatArg,
+    /// Write one JSON object a line instead: tokens, text, label
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    let why = "it has its examples already; `semfocus data convert` writes them in another form";
+    let task = Source::task(&args.task, why)?;
+    let settings = args.shape.settings();
+    let width = settings.length_for(&task).width();
+    let writer = Writer::new(&task, args.format.into(), width)?;
+    let mut examples = Examples::new(&task, &settings, args.seed, args.split)?;
+    let mut write = |out: &mut dyn Write| -> Result<(), Error> {
+        if !args.json {
+            writer.header(out)?;
+        }
+        for _ in 0..args.n {
+            let mut example = examples.draw()?;
+            if args.json {
+                let text = task.written(&example.tokens);
+                example.tokens.resize(width, task.pad());
+                let line = serde_json::json!({"tokens": example.tokens, "text": text, "label": example.label});
+                writeln!(out, "{line}")?;
+            } else {
+                writer.example(&example.tokens, example.label, out)?;
+            }
+        }
+        Ok(())
+    };
+    match &args.output {
+        Some(path) => write_file(path, args.force, write),
+        None => write(out),
+    }
+}

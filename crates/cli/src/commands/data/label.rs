@@ -1,0 +1,53 @@
+//! `semfocus data label`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+
+use clap::Args as ClapArgs;
+use semfocus_tasks::{Lines, ReadError, label_line};
+use serde::Serialize;
+
+use super::Source;
+use crate::Error;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Name of a task, see `semfocus list tasks`
+    task: String,
+    /// File of sequences, one a line: token ids separated by blanks; pad tokens at the end and whatever follows a tab are
+    /// left aside. `-` is standard input
+    #[arg(default_value = "-")]
+    file: String,
+    /// Print one JSON object a line instead: line, label, meaning
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Labelled {
+    line: usize,
+    label: u16,
+    meaning: &'static str,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    let task = Source::task(&args.task, "which has labels but no rule to compute others")?;
+    let (name, reader): (&str, Box<dyn BufRead>) = if args.file == "-" {
+        ("standard input", Box::new(io::stdin().lock()))
+    } else {
+        let file = File::open(&args.file).map_err(|error| ReadError::Io { file: args.file.clone(), error })?;
+        (&args.file, Box::new(BufReader::new(file)))
+    };
+    let mut lines = Lines::new(name, reader);
+    loop {
+        let number = lines.number() + 1;
+        let Some(line) = lines.read()? else { return Ok(()) };
+        let label = label_line(&task, line).map_err(|error| error.in_line(name, number))?;
+        if args.json {
+            let meaning = task.classes[usize::from(label)].meaning;
+            writeln!(out, "{}", serde_json::to_string(&Labelled { line: number, label, meaning })?)?;
+        } else {
+            writeln!(out, "{label}")?;
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `semfocus data show`: a task as a lesson.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use clap::Args as ClapArgs;
+use semfocus_tasks::{Example, Examples, Length, OwnData, Settings, TaskInfo};
+use serde::Serialize;
+
+use super::{Shape, Source};
+use crate::Error;
+use crate::text::{WIDTH, paragraph, wrap};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Name of a task, see `semfocus list tasks`, or path of a data file
+    task: String,
+    /// Number of worked examples
+    #[arg(short, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    n: u16,
+    /// Seed of the examples
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    shape: Shape,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Lesson {
+    task: String,
+    summary: String,
+    tests: String,
+    examples: Vec<Worked>,
+}
+
+#[derive(Serialize)]
+struct Worked {
+    tokens: Vec<u16>,
+    text: String,
+    label: u16,
+    meaning: String,
+    steps: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    match Source::find(&args.task)? {
+        Source::Task(task) => show_task(args, &task, out),
+        Source::Own(data) => show_file(args, &data, out),
+    }
+}
+
+/// The first examples of the seed, but no label a second time before the others have had their turn.
+fn choose(args: &Args, task: &TaskInfo, settings: &Settings) -> Result<Vec<Example>, Error> {
+    let wanted = usize::from(args.n);
+    let mut source = Examples::new(task, settings, args.seed, None)?;
+    let (mut chosen, mut others) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
+    // Where the task runs out of different sequences, those there are will do.
+    while let (true, Ok(example)) = (chosen.len() < wanted && others.len() < 20 + wanted, source.draw()) {
+        if seen.insert(example.label) {
+            chosen.push(example);
+        } else {
+            others.push(example);
+        }
+        if seen.len() == task.classes.len() {
+            seen.clear();
+        }
+    }
+    let missing = wanted - chosen.len();
+    chosen.extend(others.into_iter().take(missing));
+    Ok(chosen)
+}
+
+fn worked(task: &TaskInfo, example: Example) -> Worked {
+    let sequence = task.without_padding(&example.tokens);
+    let symbols: Vec<&str> = example.tokens.iter().map(|&token| task.text(token)).collect();
+    Worked {
+        text: symbols.join(" "),
+        label: example.label,
+        meaning: task.classes[usize::from(example.label)].meaning.to_owned(),
+        steps: (task.explain)(sequence),
+        tokens: example.tokens,
+    }
+}
+
+fn show_task(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+    let mut settings = args.shape.settings();
+    settings.length.get_or_insert(task.lesson_length);
+    let examples: Vec<Worked> = choose(args, task, &settings)?.into_iter().map(|e| worked(task, e)).collect();
+    if args.json {
+        let (summary, tests) = (task.summary.to_owned(), task.tests.to_owned());
+        let lesson = Lesson { task: task.name.to_owned(), summary, tests, examples };
+        serde_json::to_writer_pretty(&mut *out, &lesson)?;
+        return Ok(writeln!(out)?);
+    }
+    writeln!(out, "{}", task.name)?;
+    writeln!(out, "{}", "=".repeat(task.name.len()))?;
+    writeln!(out)?;
+    paragraph(out, "", &format!("The label is {}.", task.summary))?;
+    writeln!(out)?;
+    print_alphabet(task, out)?;
+    for (number, example) in examples.iter().enumerate() {
+        writeln!(out, "\nExample {}, {} tokens", number + 1, example.tokens.len())?;
+        wrap(&example.text, WIDTH - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+        writeln!(out)?;
+        print_steps(&example.steps, out)?;
+        writeln!(out, "  Label {}: {}.", example.label, example.meaning)?;
+    }
+    writeln!(out)?;
+    paragraph(out, "What it tests: ", &format!("{}.", task.tests))?;
+    paragraph(out, "Source: ", &format!("{}.", task.source))?;
+    if args.shape.length.is_none() {
+        full_example(args, task, out)?;
+    }
+    Ok(())
+}
+
+/// Steps as they stand if they fit, otherwise wrapped and indented.
+fn print_steps(steps: &[String], out: &mut dyn Write) -> Result<(), Error> {
+    for step in steps {
+        if step.chars().count() + 2 <= WIDTH {
+            writeln!(out, "  {step}")?;
+        } else {
+            paragraph(out, "  ", step)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_alphabet(task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out, "id  token  meaning")?;
+    for (id, symbol) in task.alphabet.iter().enumerate() {
+        writeln!(out, "{id:2}  {:5}  {}", symbol.text, symbol.meaning)?;
+    }
+    writeln!(out, "{:2}  {:5}  padding at the end; global tokens take the ids after it", task.pad(), "_")?;
+    Ok(())
+}
+
+/// What the model is given: an example of the usual length, as ids.
+fn full_example(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+    let settings = Settings { length: None, ..args.shape.settings() };
+    let example = Examples::new(task, &settings, args.seed, None)?.draw()?;
+    let kind = match task.default_length {
+        Length::Exactly(length) => format!("{length} tokens"),
+        Length::Between(low, high) => format!("{low} to {high} tokens"),
+    };
+    writeln!(out, "\nWhat a model is given: ids, usually {kind}. Here with label {}:", example.label)?;
+    let ids: Vec<String> = example.tokens.iter().map(u16::to_string).collect();
+    let lines = wrap(&ids.join(" "), WIDTH - 4);
+    for line in lines.iter().take(3) {
+        writeln!(out, "    {line}")?;
+    }
+    if lines.len() > 3 {
+        writeln!(out, "    … and so on, {} tokens in all", example.tokens.len())?;
+    }
+    Ok(())
+}
+
+/// A file has no rule to explain; it shows what was read.
+fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<(), Error> {
+    let some = data.iter().take(usize::from(args.n));
+    if args.json {
+        let writer = data.writer(semfocus_tasks::Format::Text)?;
+        let examples = some.map(|(tokens, label)| Worked {
+            tokens: tokens.to_vec(),
+            text: writer.symbols(tokens),
+            label,
+            meaning: data.classes[usize::from(label)].clone(),
+            steps: Vec::new(),
+        });
+        let (summary, tests) = ("the label in the file".to_owned(), String::new());
+        let lesson = Lesson { task: data.name.clone(), summary, tests, examples: examples.collect() };
+        serde_json::to_writer_pretty(&mut *out, &lesson)?;
+        return Ok(writeln!(out)?);
+    }
+    writeln!(out, "{}", data.name)?;
+    writeln!(out, "{}", "=".repeat(data.name.chars().count()))?;
+    writeln!(out)?;
+    let tokens = data.alphabet.len();
+    let facts = format!(
+        "{} examples of up to {} tokens; {tokens} different tokens, pad {tokens}; {} classes.",
+        data.len(),
+        data.width(),
+        data.classes.len()
+    );
+    paragraph(out, "", &facts)?;
+    let writer = data.writer(semfocus_tasks::Format::Text)?;
+    for (number, (tokens, label)) in some.enumerate() {
+        writeln!(out, "\nExample {}, {} tokens", number + 1, tokens.len())?;
+        wrap(&writer.symbols(tokens), WIDTH - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+        writeln!(out, "  Label {label}: {}", data.classes[usize::from(label)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Files that results are written to: aside first, then renamed, and never replaced unasked.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Writes a file as a whole: a reader never sees a part of it, and a failure leaves what was there. An existing file with
+/// other contents is replaced only by `force`. What happened is said on standard error.
+pub(crate) fn write_file(
+    path: &Path,
+    force: bool,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let place = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    // A link is followed; a device or a pipe is written to and not replaced by a file.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let existed = path.exists();
+    if existed && !path.is_file() {
+        if path.is_dir() {
+            return Err(format!("cannot write {}: it is a folder", path.display()).into());
+        }
+        let mut out = BufWriter::new(File::options().write(true).open(path).map_err(place)?);
+        write(&mut out)?;
+        return Ok(out.flush().map_err(place)?);
+    }
+    let aside = Aside(aside_name(path)?);
+    let mut out = BufWriter::new(File::create_new(&aside.0).map_err(place)?);
+    write(&mut out)?;
+    out.into_inner().map_err(|error| place(error.into_error()))?.sync_all().map_err(place)?;
+    if existed && same_contents(&aside.0, path).map_err(place)? {
+        eprintln!("{} is there already, with the same contents", path.display());
+        return Ok(());
+    }
+    if existed && !force {
+        return Err(format!("{} exists with other contents; use --force to replace it", path.display()).into());
+    }
+    fs::rename(&aside.0, path).map_err(place)?;
+    eprintln!("{} {}", if existed { "replaced" } else { "wrote" }, path.display());
+    Ok(())
+}
+
+/// The file aside; gone when this is dropped, unless renamed before.
+struct Aside(PathBuf);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0); // after the renaming there is none
+    }
+}
+
+fn aside_name(path: &Path) -> Result<PathBuf, Error> {
+    let name = path.file_name().ok_or_else(|| format!("{} is not the name of a file", path.display()))?;
+    Ok(path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id())))
+}
+
+fn same_contents(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(one)?.len() == fs::metadata(other)?.len() && fs::read(one)? == fs::read(other)?)
+}
