@@ -19,10 +19,12 @@ struct Line([f32; LANES]);
 /// Its length is the length asked for, rounded up to whole vectors. The contents of a new buffer are arbitrary.
 #[derive(Debug)]
 pub(crate) struct Buffer {
+    /// May be longer than the buffer: what was once written needs no value again.
     lines: Vec<Line>,
+    len: usize,
 }
 
-/// Free buffers by their capacity in lines.
+/// Free memory by its number of lines.
 static FREE: Mutex<BTreeMap<usize, Vec<Vec<Line>>>> = Mutex::new(BTreeMap::new());
 
 /// More free buffers of one size than this are given back to the system.
@@ -32,19 +34,14 @@ impl Buffer {
     /// A buffer of at least `len` values, whatever they are.
     pub(crate) fn uninit(len: usize) -> Self {
         let needed = len.div_ceil(LANES);
-        // A buffer of up to twice the size serves, a larger one would be wasted.
-        let serves = needed..=2 * needed;
-        let mut lines = {
-            let mut free = FREE.lock().expect("no holder of this lock panics");
-            free.range_mut(serves).find_map(|(_, buffers)| buffers.pop()).unwrap_or_default()
-        };
-        if lines.len() < needed {
-            // Only what the buffer has never held before needs a value; old contents are as arbitrary as any.
-            lines.resize(needed, Line([0.0; LANES]));
-        } else {
-            lines.truncate(needed);
-        }
-        Buffer { lines }
+        // Memory of up to twice the size serves; more would be wasted.
+        let free = FREE
+            .lock()
+            .expect("no holder of this lock panics")
+            .range_mut(needed..=2 * needed)
+            .find_map(|(_, free)| free.pop());
+        let lines = free.unwrap_or_else(|| vec![Line([0.0; LANES]); needed]);
+        Buffer { lines, len: needed * LANES }
     }
 
     /// A buffer of at least `len` zeros.
@@ -58,13 +55,10 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let lines = std::mem::take(&mut self.lines);
-        if lines.capacity() == 0 {
-            return;
-        }
         if let Ok(mut free) = FREE.lock() {
-            let buffers = free.entry(lines.capacity()).or_default();
-            if buffers.len() < MOST_FREE {
-                buffers.push(lines);
+            let free = free.entry(lines.len()).or_default();
+            if free.len() < MOST_FREE {
+                free.push(lines);
             }
         }
     }
@@ -74,15 +68,16 @@ impl Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        // SAFETY: `Line` is `repr(C)` around sixteen `f32` with no padding, so the lines are that many values in a row.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * LANES) }
+        // SAFETY: `Line` is `repr(C)` around sixteen `f32` with no padding, so the lines are that many values in a row;
+        // there are at least as many as `len` asks for.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
         // SAFETY: as in `deref`; the exclusive borrow of `self` covers the lines.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * LANES) }
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod attention;
 mod buffer;
+mod embedding;
 mod linear;
 mod math;
 mod matmul;
@@ -19,6 +20,7 @@ mod topk;
 mod yardstick;
 
 pub use attention::{Attention, AttentionGradients, AttentionSaved, Selection};
+pub use embedding::Embedding;
 pub use linear::{Linear, LinearGradient};
 pub use math::Activation;
 pub use memory::keep_freed_memory;

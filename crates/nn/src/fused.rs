@@ -1,4 +1,4 @@
-//! The two sublayers of a block as single operators on Burn's CPU backend, with hand-written gradients.
+//! The embedding and the two sublayers of a block as single operators on Burn's CPU backend, with hand-written gradients.
 //!
 //! Same signatures as in [`reference`](mod@crate::reference), which defines what they compute; the arithmetic is in the
 //! `semfocus-kernels` crate. This file only binds it to Burn: operators are declared with Burn's backend extension,
@@ -14,9 +14,9 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{DType, Int, Tensor, TensorData};
 use semfocus_kernels as kernels;
-use semfocus_kernels::{AttentionSaved, Key, LinearGradient, MlpSaved, Selection};
+use semfocus_kernels::{AttentionSaved, Dropout, Key, LinearGradient, MlpSaved, Selection};
 
 use crate::config::Activation;
 use crate::mechanism::FastForm;
@@ -24,7 +24,7 @@ use crate::model::{AttentionWeights, Linear, MlpWeights};
 use crate::sublayer::{AttentionSettings, MlpSettings, site};
 
 /// Whether the fused operators can take `x`: on Burn's CPU backend, in single precision.
-pub fn supports(x: &Tensor<3>) -> bool {
+pub fn supports<const D: usize>(x: &Tensor<D>) -> bool {
     let device = x.device().inner();
     x.dtype() == DType::F32 && matches!(device.as_dispatch(), DispatchDevice::Flex(_))
 }
@@ -65,9 +65,35 @@ pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key
     Tensor::from_dispatch(Dispatch::mlp_sublayer(inputs, call))
 }
 
+/// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
+/// `[length, d]`.
+///
+/// # Panics
+/// If [`supports`] denies the table, or a token has no row in it.
+pub fn embedding(
+    table: Tensor<2>,
+    tokens: Tensor<2, Int>,
+    positions: Tensor<2>,
+    dropout: &Dropout,
+    site: Key,
+) -> Tensor<3> {
+    let [batch, length] = tokens.dims();
+    let call = EmbeddingCall {
+        tokens: tokens.into_data().iter::<i64>().map(|id| id as usize).collect(),
+        positions: positions.into_data().iter::<f32>().collect(),
+        shape: [batch, length],
+        scale: (table.dims()[1] as f32).sqrt(),
+        dropout: *dropout,
+        site,
+    };
+    Tensor::from_dispatch(Dispatch::embedding(table.into_dispatch(), call))
+}
+
 /// The operators.
 #[backend_extension(Flex, Autodiff)]
 pub trait SublayerOps: Backend {
+    /// See [`embedding`].
+    fn embedding(table: FloatTensor<Self>, call: EmbeddingCall) -> FloatTensor<Self>;
     /// See [`attention`].
     fn attention_sublayer(#[extension_type] inputs: AttentionInputs<Self>, call: AttentionCall) -> FloatTensor<Self>;
     /// See [`mlp`].
@@ -124,6 +150,17 @@ pub struct AttentionCall {
 pub struct MlpCall {
     settings: MlpSettings,
     layer_key: Key,
+}
+
+/// What the embedding is told besides its table.
+#[derive(Clone, Debug)]
+pub struct EmbeddingCall {
+    tokens: Arc<[usize]>,
+    positions: Arc<[f32]>,
+    shape: [usize; 2],
+    scale: f32,
+    dropout: Dropout,
+    site: Key,
 }
 
 // ---- on the CPU ------------------------------------------------------------------------------------------------------
@@ -219,7 +256,23 @@ impl MlpInputs<Flex> {
     }
 }
 
+impl EmbeddingCall {
+    /// The kernel for this table.
+    fn kernel<'a>(&'a self, table: &'a Primitive) -> kernels::Embedding<'a> {
+        let EmbeddingCall { positions, scale, dropout, site, .. } = self;
+        let width = table.shape()[1];
+        kernels::Embedding { width, table: values(table), positions, scale: *scale, dropout: *dropout, site: *site }
+    }
+}
+
 impl SublayerOps for Flex {
+    fn embedding(table: Primitive, call: EmbeddingCall) -> Primitive {
+        let table = table.to_contiguous();
+        let [batch, length] = call.shape;
+        let y = call.kernel(&table).forward(&call.tokens);
+        Primitive::from_data(TensorData::new(y, [batch, length, table.shape()[1]]))
+    }
+
     fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> Primitive {
         let inputs = inputs.contiguous();
         let (y, _) = inputs.kernel(&call).forward(values(&inputs.x), false);
@@ -234,6 +287,22 @@ impl SublayerOps for Flex {
 }
 
 // ---- with gradients --------------------------------------------------------------------------------------------------
+
+#[derive(Debug)]
+struct EmbeddingBackward;
+
+impl Backward<Flex, 1> for EmbeddingBackward {
+    type State = (Primitive, EmbeddingCall);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (table, call) = ops.state;
+        let gradient = grads.consume::<Flex>(&ops.node).to_contiguous();
+        if let [Some(parent)] = ops.parents {
+            let result = call.kernel(&table).backward(&call.tokens, values(&gradient));
+            grads.register::<Flex>(parent.id, tensor(result, &table));
+        }
+    }
+}
 
 #[derive(Debug)]
 struct AttentionBackward;
@@ -290,6 +359,18 @@ impl<C: CheckpointStrategy> LinearInputs<Autodiff<Flex, C>> {
 }
 
 impl<C: CheckpointStrategy> SublayerOps for Autodiff<Flex, C> {
+    fn embedding(table: FloatTensor<Self>, call: EmbeddingCall) -> FloatTensor<Self> {
+        let (table, node) = table.into_parts();
+        match EmbeddingBackward.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let table = table.to_contiguous();
+                let y = Flex::embedding(table.clone(), call.clone());
+                prep.finish((table, call), y)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(Flex::embedding(table, call)),
+        }
+    }
+
     fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> FloatTensor<Self> {
         let AttentionInputs { x, query, key, value, output } = inputs;
         let nodes = [

@@ -5,7 +5,6 @@
 //! [`reference`](mod@crate::reference).
 
 use burn::module::{Module, Param};
-use burn::tensor::module::embedding;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_kernels::{Dropout, Key};
 
@@ -105,6 +104,9 @@ impl Pass {
     }
 }
 
+/// The embedding in either form.
+type EmbeddingForm = fn(Tensor<2>, Tensor<2, Int>, Tensor<2>, &Dropout, Key) -> Tensor<3>;
+
 /// Draws the initial parameters: each from its own generator, named by the path of the parameter.
 struct Initialiser<'a> {
     seed: u64,
@@ -194,8 +196,8 @@ impl Encoder {
     /// # Panics
     /// If there is not at least one token.
     pub fn forward(&self, tokens: Tensor<2, Int>, pass: Pass) -> Tensor<2> {
-        let mut x = self.embed(tokens, &pass);
-        let fused = self.config.engine == Engine::Fused && fused::supports(&x);
+        let fused = self.config.engine == Engine::Fused && fused::supports(&self.embedding.val());
+        let mut x = self.embed(tokens, &pass, if fused { fused::embedding } else { reference::embedding });
         let form = if fused { self.attention.mechanism.fast(x.dims()[1]) } else { None };
         for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate() {
             let key = pass.layer(layer);
@@ -211,7 +213,7 @@ impl Encoder {
 
     /// As [`forward`](Self::forward), through the reference form, and what every layer's attention did.
     pub fn forward_traced(&self, tokens: Tensor<2, Int>, pass: Pass) -> (Tensor<2>, Vec<AttentionTrace>) {
-        let mut x = self.embed(tokens, &pass);
+        let mut x = self.embed(tokens, &pass, reference::embedding);
         let mut traces = Vec::with_capacity(self.blocks.len());
         for (layer, block) in self.blocks.iter().enumerate() {
             let trace;
@@ -257,14 +259,11 @@ impl Encoder {
     }
 
     /// Tokens as vectors with their positions, `[batch, length, d_model]`; padding and global tokens are added here.
-    fn embed(&self, tokens: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
+    fn embed(&self, tokens: Tensor<2, Int>, pass: &Pass, embedding: EmbeddingForm) -> Tensor<3> {
         let tokens = self.append_globals(self.pad(tokens));
-        let length = tokens.dims()[1];
-        let d = self.config.d_model;
-        let x = embedding(self.embedding.val(), tokens).mul_scalar((d as f64).sqrt()); // [batch, length, d_model]
-        let positions = self.positions.get(length, d, &x.device(), x.dtype());
-        let x = x.add(positions.unsqueeze());
-        reference::dropout(x, &self.dropout(pass.training), pass.key.child(EMBEDDING_SITE))
+        let table = self.embedding.val();
+        let positions = self.positions.get(tokens.dims()[1], self.config.d_model, &table.device(), table.dtype());
+        embedding(table, tokens, positions, &self.dropout(pass.training), pass.key.child(EMBEDDING_SITE))
     }
 
     /// Mean over all tokens, then the logits.

@@ -1,13 +1,27 @@
-//! The two sublayers of a block in plain, differentiable tensor code: the definition that the fused operators are held
+//! The embedding and the two sublayers of a block in plain, differentiable tensor code: the definition that the fused operators are held
 //! to. Runs on any device, in f32 or f64.
 
-use burn::tensor::{Tensor, TensorData, activation};
+use burn::tensor::{Int, Tensor, TensorData, activation, module};
 use semfocus_kernels::{Dropout, Key};
 
 use crate::config::Activation;
 use crate::mechanism::{Mechanism, Site};
 use crate::model::{AttentionWeights, MlpWeights};
 use crate::sublayer::{AttentionSettings, AttentionTrace, MlpSettings, site};
+
+/// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
+/// `[length, d]`.
+pub fn embedding(
+    table: Tensor<2>,
+    tokens: Tensor<2, Int>,
+    positions: Tensor<2>,
+    dropout: &Dropout,
+    site: Key,
+) -> Tensor<3> {
+    let scale = (table.dims()[1] as f64).sqrt();
+    let x = module::embedding(table, tokens).mul_scalar(scale).add(positions.unsqueeze()); // [batch, length, d_model]
+    self::dropout(x, dropout, site)
+}
 
 /// `x + drop(attention(norm(x)))`, and what happened on the way.
 ///

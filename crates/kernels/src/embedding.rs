@@ -1,0 +1,118 @@
+//! Tokens to vectors: `dropout(scale · table[token] + positions)`.
+
+use std::mem::MaybeUninit;
+
+use rayon::prelude::*;
+
+use crate::output;
+use crate::simd::{LANES, dispatched};
+use crate::{Dropout, Key};
+
+/// The embedding with everything it needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedding<'a> {
+    /// Values of a token.
+    pub width: usize,
+    /// One row for every token id.
+    pub table: &'a [f32],
+    /// One row for every place in a sequence.
+    pub positions: &'a [f32],
+    /// Factor of the table's rows.
+    pub scale: f32,
+    /// Row `t` (over all tokens) has the key `site.child(t)`.
+    pub dropout: Dropout,
+    /// See `dropout`.
+    pub site: Key,
+}
+
+impl Embedding<'_> {
+    /// The rows of all tokens, sequence after sequence.
+    ///
+    /// # Panics
+    /// If a token has no row in the table.
+    pub fn forward(&self, tokens: &[usize]) -> Vec<f32> {
+        let length = self.positions.len() / self.width;
+        let mut y = output::unwritten(tokens.len() * self.width);
+        (tokens.par_chunks(length), y.par_chunks_mut(length * self.width))
+            .into_par_iter()
+            .enumerate()
+            .for_each(|(sequence, (tokens, y))| embed(*self, sequence * length, tokens, y));
+        // SAFETY: the sequences cover all rows, and each row is written.
+        unsafe { output::written(y) }
+    }
+
+    /// Gradient of the table from the gradient of the result.
+    pub fn backward(&self, tokens: &[usize], gradient: &[f32]) -> Vec<f32> {
+        let mut table = vec![0.0; self.table.len()];
+        add_gradients(*self, tokens, gradient, &mut table);
+        table
+    }
+}
+
+dispatched! {
+    fn embed(simd; layer: Embedding, first_row: usize, tokens: &[usize], y: &mut [MaybeUninit<f32>]) {
+        let width = layer.width;
+        let scale = simd.splat(layer.scale);
+        let rows = tokens.iter().zip(layer.positions.chunks_exact(width)).zip(y.chunks_exact_mut(width));
+        for (row, ((token, position), y)) in rows.enumerate() {
+            let words = layer.site.child((first_row + row) as u64).words();
+            let values = &layer.table[token * width..(token + 1) * width];
+            for (v, y) in y.chunks_mut(LANES).enumerate() {
+                let (value, position) = (simd.load_some(&values[v * LANES..]), simd.load_some(&position[v * LANES..]));
+                let mut value = simd.fma(value, scale, position);
+                if !layer.dropout.is_none() {
+                    value = simd.dropout(value, words, (v * LANES) as u32, &layer.dropout);
+                }
+                simd.store_new(y, value);
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// In the order of the tokens, on one thread: the same bits whatever the threads.
+    fn add_gradients(simd; layer: Embedding, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
+        let width = layer.width;
+        let scale = simd.splat(layer.scale);
+        for (row, (token, gradient)) in tokens.iter().zip(gradient.chunks_exact(width)).enumerate() {
+            let words = layer.site.child(row as u64).words();
+            let sums = &mut table[token * width..(token + 1) * width];
+            for (v, sums) in sums.chunks_mut(LANES).enumerate() {
+                let mut value = simd.load_some(&gradient[v * LANES..]);
+                if !layer.dropout.is_none() {
+                    value = simd.dropout(value, words, (v * LANES) as u32, &layer.dropout);
+                }
+                simd.store_some(sums, simd.fma(value, scale, simd.load_some(sums)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_gradients_equal_the_definition() {
+        let (width, length) = (20, 3);
+        let table: Vec<f32> = (0..4 * width).map(|i| (i as f32).sin()).collect();
+        let positions: Vec<f32> = (0..length * width).map(|i| (i as f32).cos()).collect();
+        let tokens = [3, 0, 3, 1, 1, 3];
+        let dropout = Dropout::new(0.3);
+        let layer = Embedding { width, table: &table, positions: &positions, scale: 2.5, dropout, site: Key::new(9) };
+        let y = layer.forward(&tokens);
+        let gradient: Vec<f32> = (0..y.len()).map(|i| (i as f32 * 0.3).sin()).collect();
+        let mut expected_gradient = vec![0f64; table.len()];
+        for (at, y) in y.iter().enumerate() {
+            let (row, column) = (at / width, at % width);
+            let factor = dropout.factor(Key::new(9).child(row as u64), column as u32);
+            let from = tokens[row] * width + column;
+            let expected = factor * (2.5 * table[from] + positions[row % length * width + column]);
+            assert!((y - expected).abs() < 1e-6, "{row} {column}");
+            expected_gradient[from] += f64::from(factor) * 2.5 * f64::from(gradient[at]);
+        }
+        for (a, b) in layer.backward(&tokens, &gradient).iter().zip(expected_gradient) {
+            assert!((f64::from(*a) - b).abs() < 1e-5);
+        }
+    }
+}
