@@ -41,7 +41,7 @@ fn bad_mechanisms_and_numbers_are_explained() {
         (&["bench", "--mechanisms", "full+g1"], 1, "takes no global tokens"),
         (&["bench", "--threads", "0"], 2, "--threads"),
         (&["bench", "--length", "0"], 2, "--length"),
-        (&["bench", "--seconds", "-1"], 2, "seconds"),
+        (&["bench", "--seconds=-1"], 2, "number of seconds"),
     ] {
         let output = semfocus(arguments);
         assert_eq!(output.code, code, "{arguments:?}");
