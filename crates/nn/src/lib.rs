@@ -7,7 +7,7 @@
 //! | the list of them, and how `topk:5` becomes one | [`registry`], [`spec`] |
 //! | the settings of a model | [`config`] |
 //! | the model: parameters, initialisation, forward pass | [`model`] |
-//! | the two sublayers of a block as plain tensor code: the definition | [`reference`](mod@reference) |
+//! | the embedding and the two sublayers of a block as plain tensor code: the definition | [`reference`](mod@reference) |
 //! | the same as single operators on the CPU, with hand-written gradients | [`fused`] |
 //! | what both forms of a sublayer are told | [`sublayer`] |
 //! | parameters and gradients by name | [`parameters`] |

@@ -4,6 +4,7 @@
 //! head ([`dense`] or [`sparse`]), output projection, residual.
 
 mod dense;
+mod parts;
 mod sparse;
 
 use std::mem::MaybeUninit;
@@ -11,9 +12,7 @@ use std::mem::MaybeUninit;
 use rayon::prelude::*;
 
 use crate::buffer::Buffer;
-use crate::linear::{
-    Columns, Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns,
-};
+use crate::linear::{Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length};
 use crate::matmul::{Left, Packed, Right, Start, multiply};
 use crate::mlp::ROW_BLOCK;
 use crate::output;
@@ -22,6 +21,7 @@ use crate::selection::assert_valid_row;
 use crate::simd::padded;
 use crate::{Dropout, KeptKeys, Key, RowRule};
 use dense::{Head, HeadGradients};
+use parts::{HeadWeights, HeadWeightsTransposed, Sums, Workspace};
 
 /// Which keys the queries keep.
 #[derive(Clone, Copy, Debug)]
@@ -434,97 +434,5 @@ impl Attention<'_> {
             value: pack(self.value, 1.0),
             output: Packed::new(self.output.weight, (first * self.width, 1, self.width), self.width, head_width, 1.0),
         }
-    }
-}
-
-/// One head's part of the maps.
-struct HeadWeights {
-    query: Columns,
-    key: Columns,
-    value: Columns,
-    output: Packed,
-}
-
-/// The same, transposed, for gradients.
-struct HeadWeightsTransposed {
-    query: Packed,
-    key: Packed,
-    value: Packed,
-    output: Packed,
-}
-
-/// Buffers of the backward pass of one sequence.
-struct Workspace {
-    /// One block of rows each.
-    normalised: Buffer,
-    inverse_deviations: [f32; ROW_BLOCK],
-    row_gradients: Buffer,
-    /// Head after head.
-    context_gradients: Buffer,
-    /// Query, key and value of one head after the other.
-    projected_gradients: Buffer,
-}
-
-impl Workspace {
-    fn new(layer: &Attention) -> Self {
-        let block_rows = ROW_BLOCK.min(layer.length) * padded(layer.width);
-        let head_rows = layer.heads * layer.length * padded(layer.head_width);
-        Workspace {
-            normalised: Buffer::uninit(block_rows),
-            inverse_deviations: [0.0; ROW_BLOCK],
-            row_gradients: Buffer::uninit(block_rows),
-            context_gradients: Buffer::uninit(head_rows),
-            projected_gradients: Buffer::uninit(3 * head_rows),
-        }
-    }
-}
-
-/// Gradients of the maps, summed over the sequences of a run; rows are padded.
-struct Sums {
-    /// Query, key and value; in each, head after head.
-    projections: Buffer,
-    projection_biases: Buffer,
-    output: Buffer,
-    output_bias: Buffer,
-}
-
-impl Sums {
-    fn new(layer: &Attention) -> Self {
-        let maps = 3 * layer.heads * padded(layer.head_width);
-        Sums {
-            projections: Buffer::zeros(maps * layer.width),
-            projection_biases: Buffer::zeros(maps),
-            output: Buffer::zeros(layer.heads * layer.head_width * padded(layer.width)),
-            output_bias: Buffer::zeros(layer.width),
-        }
-    }
-
-    fn add(mut self, other: Self) -> Self {
-        rows::add_assign(&mut self.projections, &other.projections);
-        rows::add_assign(&mut self.projection_biases, &other.projection_biases);
-        rows::add_assign(&mut self.output, &other.output);
-        rows::add_assign(&mut self.output_bias, &other.output_bias);
-        self
-    }
-
-    fn into_gradients(self, layer: &Attention, x: Vec<f32>) -> AttentionGradients {
-        let (inputs, outputs) = layer.projection_shape();
-        let (head_width, head_stride) = (layer.head_width, padded(layer.head_width));
-        let projection = |map: usize, scale: f32| {
-            let mut gradient = LinearGradient { weight: vec![0.0; inputs * outputs], bias: vec![0.0; outputs] };
-            for h in 0..layer.heads {
-                let place = (map * layer.heads + h) * head_stride;
-                let weight = &self.projections[place * inputs..][..inputs * head_stride];
-                unpad_columns(weight, head_width, scale, &mut gradient.weight, outputs, h * head_width);
-                let bias = &self.projection_biases[place..][..head_stride];
-                unpad_columns(bias, head_width, scale, &mut gradient.bias, outputs, h * head_width);
-            }
-            gradient
-        };
-        let (query, key, value) = (projection(0, layer.scale), projection(1, 1.0), projection(2, 1.0));
-        let mut output =
-            LinearGradient { weight: vec![0.0; outputs * inputs], bias: self.output_bias[..inputs].to_vec() };
-        unpad_columns(&self.output, inputs, 1.0, &mut output.weight, inputs, 0);
-        AttentionGradients { x, query, key, value, output }
     }
 }
