@@ -35,7 +35,7 @@ pub(crate) trait Simd: Copy {
     /// Sixteen `f32`.
     type F: Copy;
 
-    /// The most rows of a matrix-product tile that is [`COLUMNS`](Self::TILE_VECTORS) vectors wide and stays in registers.
+    /// The most rows of a matrix-product tile that is `TILE_VECTORS` wide and stays in registers.
     const TILE_ROWS: usize;
     /// The most vectors in a row of such a tile.
     const TILE_VECTORS: usize;
