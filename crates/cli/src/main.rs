@@ -3,6 +3,8 @@
 
 mod commands;
 mod output;
+mod progress;
+mod tables;
 mod text;
 
 use std::io::{self, BufWriter, Write};
@@ -12,7 +14,9 @@ use clap::{Parser, Subcommand};
 
 /// Which attention mechanisms learn faster, and why?
 ///
-/// Results go to standard output, everything else to standard error. Exit code: 0 done, 1 failed, 2 wrong usage.
+/// Results go to standard output, everything else to standard error.
+///
+/// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged or failed, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -22,6 +26,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Train the trials of an experiment, and compare the mechanisms
+    Run(commands::run::Args),
     /// Show what there is to choose from
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
@@ -32,27 +38,58 @@ enum Command {
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Error> {
-    match cli.command {
-        Command::List(args) => commands::list::run(&args, out),
-        Command::Data(args) => commands::data::run(&args, out),
-        Command::Bench(args) => commands::bench::run(&args, out),
+/// Version of the program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Commit it was built from, if it was built in a repository.
+const COMMIT: Option<&str> = option_env!("SEMFOCUS_COMMIT");
+
+/// How the program ends; part of what scripts rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    Done,
+    Failed,
+    WrongUsage,
+    SomeFailed,
+    Interrupted,
+}
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::WrongUsage => 2,
+            Exit::SomeFailed => 3,
+            Exit::Interrupted => 130,
+        }
     }
+}
+
+fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
+    match cli.command {
+        Command::Run(args) => return commands::run::run(&args, out),
+        Command::List(args) => commands::list::run(&args, out)?,
+        Command::Data(args) => commands::data::run(&args, out)?,
+        Command::Bench(args) => commands::bench::run(&args, out)?,
+    }
+    Ok(Exit::Done)
 }
 
 fn main() -> ExitCode {
     semfocus_kernels::keep_freed_memory();
     let cli = Cli::parse();
     let mut out = BufWriter::new(io::stdout().lock());
-    match run(cli, &mut out).and_then(|()| Ok(out.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let result = run(cli, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Error::from));
+    let exit = result.unwrap_or_else(|error| match error {
         // The reader has seen enough: `semfocus list mechanisms | head -1` is no failure.
-        Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::SUCCESS,
-        Err(error) => {
+        error if is_broken_pipe(error.as_ref()) => Exit::Done,
+        error => {
             eprintln!("error: {error}");
-            ExitCode::FAILURE
+            if error.is::<semfocus_lab::ExperimentError>() { Exit::WrongUsage } else { Exit::Failed }
         }
-    }
+    });
+    ExitCode::from(exit.code())
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

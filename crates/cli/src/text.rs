@@ -33,6 +33,45 @@ pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Resu
     Ok(())
 }
 
+/// A text of at most so many characters.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// A span of time as on a clock: 4:05, 1:02:03, 3 d 04 h.
+pub(crate) fn clock(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match hours {
+        0 => format!("{minutes}:{:02}", seconds % 60),
+        1..48 => format!("{hours}:{:02}:{:02}", minutes % 60, seconds % 60),
+        _ => format!("{} d {:02} h", hours / 24, hours % 24),
+    }
+}
+
+/// A span of time in words, for estimates.
+pub(crate) fn duration(seconds: f64) -> String {
+    match seconds {
+        ..90.0 => format!("{seconds:.0} s"),
+        90.0..5400.0 => format!("{:.0} min", seconds / 60.0),
+        5400.0..172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+/// A number of bytes in words.
+pub(crate) fn size(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        ..1e6 => format!("{:.0} kB", bytes / 1e3),
+        1e6..1e9 => format!("{:.0} MB", bytes / 1e6),
+        _ => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +81,14 @@ mod tests {
         assert_eq!(wrap("a bc def ghij", 5), ["a bc", "def", "ghij"]);
         assert_eq!(wrap("unbreakable b", 4), ["unbreakable", "b"]);
         assert!(wrap("", 4).is_empty());
+    }
+
+    #[test]
+    fn times_and_sizes_read_well() {
+        assert_eq!([5.4, 245.0, 3723.0, 273_600.0].map(clock), ["0:05", "4:05", "1:02:03", "3 d 04 h"]);
+        assert_eq!([12.3, 240.0, 7200.0, 8.64e5].map(duration), ["12 s", "4 min", "2 h", "10 days"]);
+        assert_eq!([10_000, 2_000_000, 3_100_000_000].map(size), ["10 kB", "2 MB", "3.1 GB"]);
+        assert_eq!((shortened("abcdef", 4), shortened("abcd", 4)), ("abc…".to_owned(), "abcd".to_owned()));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | what both forms of a sublayer are told | [`sublayer`] |
 //! | parameters and gradients by name | [`parameters`] |
 //! | the training step: loss, gradients, clipping, update | [`train`] |
+//! | SGD with momentum, Adam, AdamW | [`optimizer`] |
 //! | where every random number comes from | [`streams`] |
 //! | how much arithmetic a model asks for | [`cost`] |
 //! | how the fast form of a mechanism is held to its reference form | [`conformance`] |
@@ -37,6 +38,7 @@ pub mod fused;
 pub mod mechanism;
 pub mod mechanisms;
 pub mod model;
+pub mod optimizer;
 pub mod parameters;
 mod positions;
 pub mod reference;
@@ -49,6 +51,7 @@ pub mod train;
 pub use config::{Activation, ConfigError, Engine, ModelConfig, Oddities};
 pub use mechanism::{FastForm, Mechanism, Site};
 pub use model::{Encoder, Pass};
+pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
 pub use semfocus_kernels::{Dropout, KeptKeys, Key, RowRule};
 pub use spec::{MechanismSpec, SpecError};

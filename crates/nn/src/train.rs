@@ -4,6 +4,7 @@ use burn::module::Param;
 use burn::tensor::{Gradients, Int, Tensor, activation};
 
 use crate::model::{Encoder, Pass};
+pub use crate::optimizer::{Optimizer, Sgd};
 use crate::parameters::{self, Visit};
 
 /// Mean cross-entropy of `logits`, `[batch, classes]`, against `labels`, `[batch]`.
@@ -29,28 +30,6 @@ pub struct StepReport {
     pub gradient_norm: f64,
 }
 
-/// How a gradient changes a parameter.
-///
-/// Optimisers work on plain slices: for parameters of this size the bookkeeping of tensor operations would cost more than
-/// the arithmetic.
-pub trait Optimizer {
-    /// Updates the parameter with number `parameter` (in the order of the model), which is `values`.
-    fn update(&mut self, parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64);
-}
-
-/// Plain stochastic gradient descent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sgd;
-
-impl Optimizer for Sgd {
-    fn update(&mut self, _parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
-        let learning_rate = learning_rate as f32;
-        for (value, gradient) in values.iter_mut().zip(gradient) {
-            *value -= learning_rate * gradient;
-        }
-    }
-}
-
 /// One training step: forward, backward, clipping of the joint gradient norm, update.
 pub fn step(
     model: Encoder,
@@ -64,6 +43,7 @@ pub fn step(
     let mut gradients = parameter_gradients(&model, loss.backward());
     let gradient_norm = clip_global_norm(&mut gradients, max_gradient_norm);
     let report = StepReport { loss: loss.into_scalar::<f64>(), gradient_norm };
+    optimizer.begin_step();
     let mut number = 0;
     let model = parameters::map(model, |_, mut value| {
         let values = value.as_mut_slice::<f32>().expect("models are trained in single precision");

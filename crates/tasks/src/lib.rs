@@ -10,6 +10,7 @@
 //! | where random numbers come from | [`random`] |
 //! | how examples are written into files | [`formats`] |
 //! | a file of your own as a task | [`own`], [`lines`] |
+//! | a task or a file, whichever a name stands for | [`source`] |
 //! | what a data set gives away: balance, copies, baselines | [`audit`] |
 //!
 //! ```
@@ -33,6 +34,7 @@ pub mod own;
 pub mod random;
 pub mod registry;
 pub mod settings;
+pub mod source;
 pub mod tasks;
 
 pub use audit::Audit;
@@ -42,3 +44,4 @@ pub use lines::{Lines, ReadError, label_line};
 pub use own::OwnData;
 pub use registry::{Illegal, Label, Registry, Symbol, TaskInfo, Token, UnknownTask};
 pub use settings::{Length, ListOps, Settings, SettingsError, Sizes};
+pub use source::{Source, SourceError};

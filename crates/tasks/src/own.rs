@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use semfocus_kernels::fnv_1a;
+
 use crate::formats::{Format, NoTsv, TSV_HEADER, Writer};
 use crate::generate::{Dataset, Split, SplitName};
 use crate::lines::{LineError, Lines, MAX_LABEL, MAX_TOKEN, ReadError, end_column, shown, whole_number, words};
@@ -109,6 +111,13 @@ impl OwnData {
     pub fn iter(&self) -> impl Iterator<Item = (&[Token], Label)> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).zip(&self.labels).map(|((start, &end), &label)| (&self.tokens[start..end], label))
+    }
+
+    /// FNV-1a of the examples and of how tokens and classes are written: another file, another number.
+    pub fn checksum(&self) -> u64 {
+        let names = self.alphabet.iter().chain(&self.classes).flat_map(|name| name.bytes().chain([0]));
+        let examples = self.iter().flat_map(|(tokens, label)| tokens.iter().copied().chain([Token::MAX, label]));
+        fnv_1a(names.chain(examples.flat_map(u16::to_le_bytes)))
     }
 
     /// A writer for these examples.

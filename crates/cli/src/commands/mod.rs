@@ -3,3 +3,4 @@
 pub(crate) mod bench;
 pub(crate) mod data;
 pub(crate) mod list;
+pub(crate) mod run;

@@ -3,11 +3,10 @@
 use std::io::Write;
 
 use clap::Args as ClapArgs;
-use semfocus_tasks::settings::Sizes;
-use semfocus_tasks::{Audit, Dataset};
+use semfocus_tasks::{Audit, Settings, Sizes, Source};
 use serde::Serialize;
 
-use super::{Shape, Source};
+use super::Shape;
 use crate::Error;
 use crate::text::paragraph;
 
@@ -43,13 +42,8 @@ struct Report {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let sizes = Sizes { train: args.train, held_out: args.held_out, test: args.test };
-    let data = match Source::find(&args.task)? {
-        Source::Task(task) => {
-            let settings = semfocus_tasks::Settings { sizes, ..args.shape.settings() };
-            Dataset::generate(&task, &settings, args.seed)?
-        }
-        Source::Own(data) => data.dataset(&sizes, args.seed),
-    };
+    let settings = Settings { sizes, ..args.shape.settings() };
+    let data = Source::find(&args.task)?.dataset(&settings, args.seed)?;
     let audit = Audit::new(&data);
     if args.json {
         serde_json::to_writer_pretty(&mut *out, &Report { seed: args.seed, audit })?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_tasks::{Examples, SplitName, Writer};
 
-use super::{FormatArg, Shape, Source};
+use super::{FormatArg, Shape, task_only};
 use crate::Error;
 use crate::output::write_file;
 
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let why = "it has its examples already; `semfocus data convert` writes them in another form";
-    let task = Source::task(&args.task, why)?;
+    let task = task_only(&args.task, why)?;
     let settings = args.shape.settings();
     let width = settings.length_for(&task).width();
     let writer = Writer::new(&task, args.format.into(), width)?;

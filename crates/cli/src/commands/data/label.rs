@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use semfocus_tasks::{Lines, ReadError, label_line};
 use serde::Serialize;
 
-use super::Source;
+use super::task_only;
 use crate::Error;
 
 #[derive(Debug, ClapArgs)]
@@ -31,7 +31,7 @@ struct Labelled {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let task = Source::task(&args.task, "which has labels but no rule to compute others")?;
+    let task = task_only(&args.task, "which has labels but no rule to compute others")?;
     let (name, reader): (&str, Box<dyn BufRead>) = if args.file == "-" {
         ("standard input", Box::new(io::stdin().lock()))
     } else {

@@ -7,10 +7,9 @@ mod label;
 mod show;
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use semfocus_tasks::{Format, Length, ListOps, OwnData, Registry, Settings, TaskInfo};
+use semfocus_tasks::{Format, Length, ListOps, Settings, Source, TaskInfo};
 
 use crate::Error;
 
@@ -46,31 +45,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     }
 }
 
-/// What TASK stands for.
-enum Source {
-    Task(Box<TaskInfo>),
-    Own(OwnData),
-}
-
-impl Source {
-    /// A task of the registry, or the file at a path.
-    fn find(name: &str) -> Result<Self, Error> {
-        let registry = Registry::standard();
-        let path = Path::new(name);
-        let looks_like_a_path = name.contains(['/', '\\', '.']) || path.exists();
-        match registry.find(name) {
-            Ok(task) => Ok(Source::Task(Box::new(task.clone()))),
-            Err(_) if looks_like_a_path => Ok(Source::Own(OwnData::read(path)?)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// A task of the registry; a file would not do, for this reason.
-    fn task(name: &str, why: &str) -> Result<TaskInfo, Error> {
-        match Source::find(name)? {
-            Source::Task(task) => Ok(*task),
-            Source::Own(_) => Err(format!("{name} is a data file, {why}").into()),
-        }
+/// A task of the registry; a file would not do, for this reason.
+fn task_only(name: &str, why: &str) -> Result<TaskInfo, Error> {
+    match Source::find(name)? {
+        Source::Task(task) => Ok(*task),
+        Source::Own(_) => Err(format!("{name} is a data file, {why}").into()),
     }
 }
 

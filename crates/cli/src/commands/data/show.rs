@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use clap::Args as ClapArgs;
-use semfocus_tasks::{Example, Examples, Length, OwnData, Settings, TaskInfo};
+use semfocus_tasks::{Example, Examples, Length, OwnData, Settings, Source, TaskInfo};
 use serde::Serialize;
 
-use super::{Shape, Source};
+use super::Shape;
 use crate::Error;
 use crate::text::{WIDTH, paragraph, wrap};
 

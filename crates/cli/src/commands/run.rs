@@ -1,0 +1,333 @@
+//! `semfocus run`: an experiment from its file to its table.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use semfocus_lab::estimate::{Estimator, disk};
+use semfocus_lab::executor::{self, InStore, Sharing, TrialEnd};
+use semfocus_lab::store::{Found, Session, State};
+use semfocus_lab::summary::{self, Table};
+use semfocus_lab::{Experiment, Plan, Request, Scale, Store, Trial};
+use serde::Serialize;
+
+use crate::progress::Progress;
+use crate::text::{duration, paragraph, size};
+use crate::{Error, Exit, tables};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Name of a preset (see `semfocus list experiments`), or path of an experiment file
+    experiment: String,
+    /// Folder for the results [default: runs/ and the name of the experiment]
+    ///
+    /// The same command given again goes on where it stopped.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Trials at once [default: one for each core]
+    ///
+    /// The results do not depend on it.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// How much of the experiment [default: quick for a preset; a file runs as it is written]
+    #[arg(long, value_name = "quick|medium|full")]
+    scale: Option<Scale>,
+    /// Mechanisms in place of those of the experiment
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    mechanisms: Option<Vec<String>>,
+    /// Number of seeds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    seeds: Option<u32>,
+    /// Number of epochs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    epochs: Option<u32>,
+    /// Overrides a setting, e.g. -s model.blocks=3 (see `semfocus list settings`)
+    #[arg(short, long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Everything once and tiny: every mechanism and point of the grid, one seed, one epoch, few examples
+    #[arg(long)]
+    smoke: bool,
+    /// Show trials, time and disk space, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// No progress, only the result
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
+    let experiment = Experiment::resolve(&args.request())?;
+    let plan = experiment.plan()?;
+    let dir = args.output.clone().unwrap_or_else(|| default_folder(args, &experiment));
+    let sharing = Sharing::new(args.jobs.map(usize::from), plan.trials.len());
+    if args.dry_run {
+        return dry_run(args, &experiment, &plan, &dir, sharing, out).map(|()| Exit::Done);
+    }
+    let (store, found) = Store::create(&dir, &experiment, &plan)?;
+    if !args.quiet {
+        introduce(&experiment, &plan, &dir, found)?;
+    }
+    let stop = stop_on_signals()?;
+    let progress = Progress::new(&plan, sharing, args.quiet, stop.clone());
+    let session = Session::here(crate::VERSION, crate::COMMIT, sharing.threads, sharing.jobs);
+    let work = InStore { store: &store, session, watch: &progress };
+    let ends = executor::run(&plan.trials, sharing, &work, &stop, &progress);
+    progress.finish();
+    let report = Report::new(&experiment, &store, &plan, &ends, stop.load(Ordering::Relaxed))?;
+    report.print(args, out)?;
+    Ok(report.exit())
+}
+
+impl Args {
+    fn request(&self) -> Request {
+        Request {
+            experiment: self.experiment.clone(),
+            scale: self.scale,
+            mechanisms: self.mechanisms.clone(),
+            seeds: self.seeds.map(|seeds| seeds as usize),
+            epochs: self.epochs.map(|epochs| epochs as usize),
+            overrides: self.set.clone(),
+            smoke: self.smoke,
+        }
+    }
+}
+
+/// A folder that follows from what is asked for, so that the same command finds it again.
+fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
+    let mut name = experiment.name.clone();
+    let is_preset = !args.experiment.contains(['/', '\\', '.']);
+    if is_preset || args.scale.is_some() {
+        name += &format!("-{}", experiment.scale);
+    }
+    if args.smoke {
+        name += "-smoke";
+    }
+    if experiment.is_changed {
+        name += &format!("-{:06x}", semfocus_kernels::fnv_1a(experiment.to_toml().bytes()) & 0xff_ffff);
+    }
+    Path::new("runs").join(name)
+}
+
+/// The first signal asks the run to stop, the second one ends it at once.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted.code().into(), stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// Says on standard error what is about to happen.
+fn introduce(experiment: &Experiment, plan: &Plan, dir: &Path, found: Found) -> Result<(), Error> {
+    let err = &mut std::io::stderr().lock();
+    describe(experiment, plan, err)?;
+    match found {
+        Found::Nothing => writeln!(err, "results    {}", dir.display())?,
+        Found::TheSame => writeln!(err, "results    {} (goes on)", dir.display())?,
+        Found::Part(added) => writeln!(err, "results    {} (goes on; {added} trials added)", dir.display())?,
+    }
+    Ok(writeln!(err)?)
+}
+
+fn describe(experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result<(), Error> {
+    let Experiment { name, scale, mechanisms, seeds, .. } = experiment;
+    writeln!(out, "experiment {name}, scale {scale}")?;
+    paragraph(out, "claim      ", &experiment.claim)?;
+    let mut factors = vec![counted(mechanisms.len(), "mechanism")];
+    for (path, values) in experiment.axes() {
+        factors.push(format!("{} of {path}", counted(values.len(), "value")));
+    }
+    factors.push(counted(seeds.len(), "seed"));
+    let trials = plan.trials.len();
+    paragraph(out, "trials     ", &format!("{trials} = {}, {} epochs", factors.join(" × "), plan.epochs()))?;
+    if !experiment.reduced.is_empty() {
+        paragraph(out, "reduced    ", &format!("against the published experiment: {}", experiment.reduced.join("; ")))?;
+    }
+    Ok(())
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[derive(Serialize)]
+struct DryRun<'a> {
+    experiment: &'a str,
+    scale: Scale,
+    claim: &'a str,
+    reduced: &'a [String],
+    dir: &'a Path,
+    trials: Vec<DryTrial>,
+    jobs: usize,
+    core_seconds: f64,
+    seconds: f64,
+    disk_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct DryTrial {
+    trial: String,
+    title: String,
+    mechanism: String,
+    seed: u64,
+    epochs: usize,
+    epoch_seconds: f64,
+}
+
+fn dry_run(
+    args: &Args,
+    experiment: &Experiment,
+    plan: &Plan,
+    dir: &Path,
+    sharing: Sharing,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    if !args.quiet {
+        eprintln!("measuring steps …");
+    }
+    let mut estimator = Estimator::exact(Duration::from_millis(200));
+    let trials: Vec<DryTrial> = plan
+        .trials
+        .iter()
+        .map(|trial| DryTrial {
+            trial: trial.id.to_string(),
+            title: trial.title(),
+            mechanism: trial.settings.mechanism.clone(),
+            seed: trial.settings.seed,
+            epochs: trial.settings.training.epochs,
+            epoch_seconds: estimator.epoch(trial),
+        })
+        .collect();
+    let core_seconds = estimator.trials(&plan.trials);
+    let at_once = sharing.jobs.min(sharing.threads) as f64;
+    let disk_bytes = plan.trials.iter().map(disk).sum();
+    let (seconds, jobs) = (core_seconds / at_once, sharing.jobs);
+    if args.json {
+        let Experiment { name, scale, claim, reduced, .. } = experiment;
+        let scale = *scale;
+        let report =
+            DryRun { experiment: name, scale, claim, reduced, dir, trials, jobs, core_seconds, seconds, disk_bytes };
+        serde_json::to_writer_pretty(&mut *out, &report)?;
+        return Ok(writeln!(out)?);
+    }
+    describe(experiment, plan, out)?;
+    writeln!(out, "results    {}", dir.display())?;
+    let goal = if plan.trials.iter().any(|trial| trial.settings.training.stop_when.is_some()) { " at most" } else { "" };
+    writeln!(out, "time      {goal} about {} with {}", duration(seconds), counted(jobs, "trial") + " at once")?;
+    writeln!(out, "disk       about {}", size(disk_bytes))?;
+    writeln!(out)?;
+    let width = trials.iter().map(|trial| trial.title.chars().count()).max().unwrap_or(0);
+    writeln!(out, "trial             {:width$}  epochs  s/epoch", "")?;
+    for trial in &trials {
+        writeln!(out, "{}  {:width$}  {:6}  {:7.2}", trial.trial, trial.title, trial.epochs, trial.epoch_seconds)?;
+    }
+    Ok(())
+}
+
+/// What a run came to.
+#[derive(Serialize)]
+struct Report<'a> {
+    experiment: &'a str,
+    scale: Scale,
+    claim: &'a str,
+    reduced: &'a [String],
+    dir: &'a Path,
+    trials: usize,
+    finished: usize,
+    diverged: Vec<String>,
+    failed: Vec<Failure>,
+    interrupted: bool,
+    tables: Vec<Table>,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    trial: String,
+    message: String,
+}
+
+impl<'a> Report<'a> {
+    fn new(
+        experiment: &'a Experiment,
+        store: &'a Store,
+        plan: &Plan,
+        ends: &[(semfocus_lab::TrialId, TrialEnd)],
+        interrupted: bool,
+    ) -> Result<Self, Error> {
+        let title = |id| plan.trials.iter().find(|trial| trial.id == id).map_or_else(String::new, Trial::title);
+        let failed = ends.iter().filter_map(|(id, end)| match end {
+            TrialEnd::Failed(message) => Some(Failure { trial: title(*id), message: message.clone() }),
+            _ => None,
+        });
+        let diverged = ends.iter().filter_map(|(id, end)| match end {
+            TrialEnd::Over { state: State::Diverged, .. } => Some(title(*id)),
+            _ => None,
+        });
+        let finished = ends.iter().filter(|(_, end)| matches!(end, TrialEnd::Over { .. })).count();
+        Ok(Report {
+            experiment: &experiment.name,
+            scale: experiment.scale,
+            claim: &experiment.claim,
+            reduced: &experiment.reduced,
+            dir: store.dir(),
+            trials: plan.trials.len(),
+            finished,
+            diverged: diverged.collect(),
+            failed: failed.collect(),
+            interrupted: interrupted && finished < plan.trials.len(),
+            tables: summary::summarize(store)?,
+        })
+    }
+
+    fn exit(&self) -> Exit {
+        if self.interrupted {
+            Exit::Interrupted
+        } else if self.failed.is_empty() && self.diverged.is_empty() {
+            Exit::Done
+        } else {
+            Exit::SomeFailed
+        }
+    }
+
+    fn print(&self, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+        if args.json {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            writeln!(out)?;
+        } else {
+            tables::print(&self.tables, out)?;
+        }
+        out.flush()?;
+        for Failure { trial, message } in &self.failed {
+            eprintln!("failed: {trial}: {message}");
+        }
+        for trial in &self.diverged {
+            eprintln!("diverged: {trial}");
+        }
+        if self.interrupted {
+            let command: Vec<String> = std::env::args().map(|argument| shell_quoted(&argument)).collect();
+            eprintln!("interrupted; everything is saved. To go on: {}", command.join(" "));
+        } else if !args.quiet {
+            let left = self.trials - self.finished;
+            let left = if left == 0 { String::new() } else { format!(", {left} not finished") };
+            eprintln!("{} of {} trials done{left}; all files are in {}", self.finished, self.trials, self.dir.display());
+        }
+        Ok(())
+    }
+}
+
+/// An argument as a shell reads it.
+fn shell_quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', "'\\''"))
+}

@@ -1,0 +1,29 @@
+//! The laboratory: an experiment becomes a plan of trials, trials are trained, and everything they show is kept in a run
+//! store of plain files.
+//!
+//! | to find | look in |
+//! |---|---|
+//! | the settings of a trial, and the list of them | [`settings`] |
+//! | the settings of the study | [`study`] |
+//! | experiment files, presets, overrides; the plan of trials | [`experiment`] |
+//! | how a trial is trained | [`training`] |
+//! | what is saved so that it can go on | [`checkpoint`] |
+//! | the files of a run | [`store`] |
+//! | many trials side by side | [`executor`] |
+//! | how long it will take | [`estimate`] |
+//! | what was found, in a table | [`summary`] |
+#![forbid(unsafe_code)]
+
+pub mod checkpoint;
+pub mod estimate;
+pub mod executor;
+pub mod experiment;
+pub mod settings;
+pub mod store;
+pub mod study;
+pub mod summary;
+pub mod training;
+
+pub use experiment::{Experiment, ExperimentError, Plan, Request, Scale, Trial, TrialId};
+pub use settings::TrialSettings;
+pub use store::{EpochRecord, Store};

@@ -1,0 +1,14 @@
+//! How a trial is trained.
+//!
+//! | to find | look in |
+//! |---|---|
+//! | steps, epochs and evaluation of a model: no files | [`trainer`] |
+//! | a trial in its folder: going on from a checkpoint, saving after every epoch | [`session`] |
+//! | batches: order and tensors | `batches` |
+
+mod batches;
+pub mod session;
+pub mod trainer;
+
+pub use session::{Outcome, SessionError, Threads, Watch, run};
+pub use trainer::{EpochEnd, Trainer, TrainingError};

@@ -1,0 +1,274 @@
+//! Optimisers: how a gradient changes a parameter. The formulas are PyTorch's, to which tests hold them.
+
+use serde::{Deserialize, Serialize};
+
+/// How a gradient changes a parameter.
+///
+/// Optimisers work on plain slices: for parameters of this size the bookkeeping of tensor operations would cost more than
+/// the arithmetic.
+pub trait Optimizer {
+    /// Says that the updates of another step follow.
+    fn begin_step(&mut self) {}
+
+    /// Updates the parameter with number `parameter` (in the order of the model), which is `values`.
+    fn update(&mut self, parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64);
+}
+
+/// Plain stochastic gradient descent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sgd;
+
+impl Optimizer for Sgd {
+    fn update(&mut self, _parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
+        descend(values, gradient, learning_rate as f32);
+    }
+}
+
+/// The rule of an optimiser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// Stochastic gradient descent, with momentum if asked for.
+    #[default]
+    Sgd,
+    /// Adam; weight decay is added to the gradient.
+    Adam,
+    /// Adam with decoupled weight decay.
+    AdamW,
+}
+
+/// Settings of an optimiser.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OptimizerConfig {
+    /// Its rule.
+    pub rule: Rule,
+    /// Share of the last update that the next one keeps; SGD only.
+    pub momentum: f64,
+    /// Decay of the mean of gradients; Adam and AdamW only.
+    pub beta1: f64,
+    /// Decay of the mean of squared gradients; Adam and AdamW only.
+    pub beta2: f64,
+    /// Added to the root of the mean of squared gradients; Adam and AdamW only.
+    pub epsilon: f64,
+    /// Weight decay.
+    pub weight_decay: f64,
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        OptimizerConfig {
+            rule: Rule::Sgd,
+            momentum: 0.0,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+impl OptimizerConfig {
+    /// Names of the numbers that are kept for every parameter, in the order of [`State::slots`].
+    pub fn slot_names(&self) -> &'static [&'static str] {
+        match self.rule {
+            Rule::Sgd if self.momentum == 0.0 => &[],
+            Rule::Sgd => &["momentum"],
+            Rule::Adam | Rule::AdamW => &["first_moment", "second_moment"],
+        }
+    }
+}
+
+/// What an optimiser remembers from one step to the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// Steps made so far.
+    pub steps: u64,
+    /// `[slot][parameter][value]`; the slots are those of [`OptimizerConfig::slot_names`]. A parameter that was never
+    /// updated has no values.
+    pub slots: Vec<Vec<Vec<f32>>>,
+}
+
+/// An optimiser with its state.
+#[derive(Clone, Debug)]
+pub struct StandardOptimizer {
+    config: OptimizerConfig,
+    state: State,
+}
+
+impl StandardOptimizer {
+    /// A new one.
+    pub fn new(config: OptimizerConfig) -> Self {
+        let slots = vec![Vec::new(); config.slot_names().len()];
+        StandardOptimizer { config, state: State { steps: 0, slots } }
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &OptimizerConfig {
+        &self.config
+    }
+
+    /// What it remembers.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Goes on from a state of an optimiser with the same settings.
+    ///
+    /// # Panics
+    /// If the state has another number of slots.
+    pub fn restore(&mut self, state: State) {
+        assert_eq!(state.slots.len(), self.state.slots.len(), "a state of another rule");
+        self.state = state;
+    }
+}
+
+impl Optimizer for StandardOptimizer {
+    fn begin_step(&mut self) {
+        self.state.steps += 1;
+    }
+
+    fn update(&mut self, parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
+        let OptimizerConfig { rule, momentum, beta1, beta2, epsilon, weight_decay } = self.config;
+        let State { steps, slots } = &mut self.state;
+        let rate = learning_rate as f32;
+        let coupled_decay = if rule == Rule::AdamW { 0.0 } else { weight_decay as f32 };
+        match (rule, &mut slots[..]) {
+            (Rule::Sgd, [velocity]) => {
+                let velocity = slot(velocity, parameter, values.len());
+                // The first velocity is the first gradient itself.
+                let momentum = if *steps <= 1 { 0.0 } else { momentum as f32 };
+                for ((value, gradient), velocity) in values.iter_mut().zip(gradient).zip(velocity) {
+                    *velocity = momentum * *velocity + (gradient + coupled_decay * *value);
+                    *value -= rate * *velocity;
+                }
+            }
+            (Rule::Sgd, _) if coupled_decay == 0.0 => descend(values, gradient, rate),
+            (Rule::Sgd, _) => {
+                for (value, gradient) in values.iter_mut().zip(gradient) {
+                    *value -= rate * (gradient + coupled_decay * *value);
+                }
+            }
+            (Rule::Adam | Rule::AdamW, [first, second]) => {
+                if rule == Rule::AdamW {
+                    let shrink = (1.0 - learning_rate * weight_decay) as f32;
+                    values.iter_mut().for_each(|value| *value *= shrink);
+                }
+                let power = i32::try_from(*steps).unwrap_or(i32::MAX);
+                let rate = (learning_rate / (1.0 - beta1.powi(power))) as f32;
+                let root_correction = (1.0 - beta2.powi(power)).sqrt() as f32;
+                let (keep1, keep2, epsilon) = (beta1 as f32, beta2 as f32, epsilon as f32);
+                let (add1, add2) = ((1.0 - beta1) as f32, (1.0 - beta2) as f32);
+                let first = slot(first, parameter, values.len());
+                let second = slot(second, parameter, values.len());
+                for (((value, gradient), first), second) in values.iter_mut().zip(gradient).zip(first).zip(second) {
+                    let gradient = gradient + coupled_decay * *value;
+                    *first = keep1 * *first + add1 * gradient;
+                    *second = keep2 * *second + add2 * (gradient * gradient);
+                    *value -= rate * *first / (second.sqrt() / root_correction + epsilon);
+                }
+            }
+            (Rule::Adam | Rule::AdamW, _) => unreachable!("Adam has two slots"),
+        }
+    }
+}
+
+fn descend(values: &mut [f32], gradient: &[f32], rate: f32) {
+    for (value, gradient) in values.iter_mut().zip(gradient) {
+        *value -= rate * gradient;
+    }
+}
+
+/// The remembered numbers of a parameter, zeros at first.
+fn slot(slots: &mut Vec<Vec<f32>>, parameter: usize, len: usize) -> &mut [f32] {
+    if slots.len() <= parameter {
+        slots.resize(parameter + 1, Vec::new());
+    }
+    slots[parameter].resize(len, 0.0);
+    &mut slots[parameter]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATES: [f64; 5] = [0.1, 0.05, 0.2, 0.1, 0.1];
+
+    fn gradients(step: usize) -> [Vec<f32>; 2] {
+        let t = step as f32;
+        let sign = if step.is_multiple_of(2) { 1.0 } else { -1.0 };
+        [vec![0.1 * (t + 1.0), -0.2, 0.3 * sign, 1e-3], vec![0.5 - t * 0.25]]
+    }
+
+    fn run(mut optimizer: StandardOptimizer, steps: std::ops::Range<usize>, values: &mut [Vec<f32>]) -> State {
+        for step in steps {
+            optimizer.begin_step();
+            for (parameter, (values, gradient)) in values.iter_mut().zip(gradients(step)).enumerate() {
+                optimizer.update(parameter, values, &gradient, RATES[step]);
+            }
+        }
+        optimizer.state
+    }
+
+    fn start() -> Vec<Vec<f32>> {
+        vec![vec![0.5, -1.0, 2.0, 0.001], vec![3.0]]
+    }
+
+    /// What `torch.optim` (PyTorch 2.15) makes of the same two parameters, gradients and rates.
+    fn cases() -> Vec<(OptimizerConfig, [f32; 5])> {
+        let plain = OptimizerConfig::default();
+        let adam = OptimizerConfig { rule: Rule::Adam, ..plain };
+        let adamw = OptimizerConfig { rule: Rule::AdamW, weight_decay: 0.1, ..plain };
+        vec![
+            (plain, [0.33, -0.890_000_05, 1.925, 0.000_45, 3.0125]),
+            (OptimizerConfig { weight_decay: 0.1, ..plain }, [0.305_501_3, -0.838_415_6, 1.818_907_7, 0.000_407_524, 2.853_374_5]),
+            (
+                OptimizerConfig { momentum: 0.9, weight_decay: 0.1, ..plain },
+                [0.074_750_65, -0.563_553_6, 1.610_762_4, -0.000_600_303_5, 2.353_708_3],
+            ),
+            (adam, [-0.032_624_1, -0.450_000_02, 1.820_294_5, -0.548_994_5, 2.693_986_9]),
+            (
+                OptimizerConfig { beta1: 0.8, beta2: 0.95, epsilon: 1e-3, weight_decay: 0.1, ..adam },
+                [-0.049_421_88, -0.455_082_24, 1.626_609_7, -0.000_583_790_2, 2.569_919_8],
+            ),
+            (adamw, [-0.048_444_76, -0.407_524_14, 1.718_182_1, -0.537_662_9, 2.541_843_4]),
+        ]
+    }
+
+    #[test]
+    fn rules_are_those_of_pytorch() {
+        for (config, expected) in cases() {
+            let mut values = start();
+            run(StandardOptimizer::new(config), 0..5, &mut values);
+            for (value, expected) in values.concat().iter().zip(expected) {
+                assert!((value - expected).abs() < 2e-6, "{config:?}: {values:?}, PyTorch {expected:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_restored_optimiser_goes_on_with_the_same_bits() {
+        for (config, _) in cases() {
+            let mut straight = start();
+            run(StandardOptimizer::new(config), 0..5, &mut straight);
+            let mut resumed = start();
+            let state = run(StandardOptimizer::new(config), 0..2, &mut resumed);
+            assert_eq!(state.slots.len(), config.slot_names().len());
+            let mut second = StandardOptimizer::new(config);
+            second.restore(state);
+            run(second, 2..5, &mut resumed);
+            assert_eq!(straight, resumed, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn without_momentum_and_decay_it_is_plain_descent() {
+        let (mut a, mut b) = (start(), start());
+        run(StandardOptimizer::new(OptimizerConfig::default()), 0..5, &mut a);
+        for step in 0..5 {
+            for (values, gradient) in b.iter_mut().zip(gradients(step)) {
+                Sgd.update(0, values, &gradient, RATES[step]);
+            }
+        }
+        assert_eq!(a, b);
+    }
+}
