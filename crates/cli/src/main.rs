@@ -10,7 +10,7 @@ mod text;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Which attention mechanisms learn faster, and why?
 ///
@@ -28,12 +28,20 @@ struct Cli {
 enum Command {
     /// Train the trials of an experiment, and compare the mechanisms
     Run(commands::run::Args),
+    /// Show how far a run is
+    Status(commands::status::Args),
+    /// Show all about one trial
+    Show(commands::show::Args),
     /// Show what there is to choose from
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
     Data(commands::data::Args),
     /// Measure the time of training and evaluation steps
     Bench(commands::bench::Args),
+    /// Print a script that completes commands in a shell
+    Completions(commands::shell::CompletionsArgs),
+    /// Print the manual page
+    Man(commands::shell::ManArgs),
 }
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -69,9 +77,13 @@ impl Exit {
 fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
     match cli.command {
         Command::Run(args) => return commands::run::run(&args, out),
+        Command::Status(args) => commands::status::run(&args, out)?,
+        Command::Show(args) => commands::show::run(&args, out)?,
         Command::List(args) => commands::list::run(&args, out)?,
         Command::Data(args) => commands::data::run(&args, out)?,
         Command::Bench(args) => commands::bench::run(&args, out)?,
+        Command::Completions(args) => commands::shell::completions(&args, Cli::command(), out)?,
+        Command::Man(args) => commands::shell::man(&args, Cli::command(), out)?,
     }
     Ok(Exit::Done)
 }

@@ -4,3 +4,6 @@ pub(crate) mod bench;
 pub(crate) mod data;
 pub(crate) mod list;
 pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod show;
+pub(crate) mod status;

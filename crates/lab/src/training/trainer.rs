@@ -17,7 +17,7 @@ use crate::experiment::Trial;
 use crate::store::{Best, EpochRecord};
 
 /// Sequences that are evaluated together. Part of what determines a result: `randomk` draws by place in the batch.
-const EVALUATION_BATCH: usize = 50;
+pub const EVALUATION_BATCH: usize = 50;
 
 /// Why a trial could not be begun.
 #[derive(Debug, thiserror::Error)]

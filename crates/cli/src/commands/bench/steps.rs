@@ -1,15 +1,17 @@
-//! `semfocus bench`: time of a training step and an evaluation step, against the speed of matrix products measured in the
+//! `semfocus bench` without more: time of a training step and an evaluation step, against the speed of matrix products measured in the
 //! same process.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::Device;
 use clap::Args as ClapArgs;
-use semfocus_nn::{Encoder, Key, ModelConfig, Pass, Registry, cost, train};
+use semfocus_lab::estimate::random_batch;
+use semfocus_nn::{Encoder, ModelConfig, Pass, Registry, cost, train};
 use serde::Serialize;
 
+use super::median;
 use crate::Error;
 
 #[derive(Debug, ClapArgs)]
@@ -117,23 +119,13 @@ fn measure(
 ) -> Result<Case, Error> {
     reset_peak_memory();
     let device = Device::flex().autodiff();
-    let (vocabulary, classes, blocks) = (config.vocabulary, config.classes, config.blocks);
+    let (batch_config, blocks) = (config.clone(), config.blocks);
     let with_globals = length + attention.spec.globals;
     let flops = cost::flops(&config, attention.mechanism.as_ref(), with_globals);
     let mechanism = attention.spec.to_string();
     let mut model = Some(Encoder::new(config, attention, 1, &device)?);
 
-    let random = |key: Key, count: usize, below: usize| -> Vec<i64> {
-        (0..count).map(|i| i64::from(key.below(i as u32, below as u32))).collect()
-    };
-    let tokens = TensorData::new(random(Key::new(1), BATCH * length, vocabulary), [BATCH, length]);
-    let labels = TensorData::new(random(Key::new(2), BATCH, classes), [BATCH]);
-    let inner = Device::flex();
-    let batch = train::Batch {
-        tokens: Tensor::<2, Int>::from_data(tokens, &inner),
-        labels: Tensor::<1, Int>::from_data(labels, &inner),
-    };
-
+    let batch = random_batch(&batch_config, BATCH, length);
     let mut optimizer = train::Sgd;
     let mut step = 0;
     let train_ms = median_ms(time, || {
@@ -179,8 +171,7 @@ fn median_ms(time: Duration, mut work: impl FnMut()) -> f64 {
         work();
         times.push(round.elapsed().as_secs_f64() * 1e3);
     }
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    median(times)
 }
 
 /// Makes the kernel forget the process's peak memory, so that the next reading is that of one case.

@@ -1,8 +1,12 @@
 //! `semfocus list`: generated from the registries.
 
+mod experiments;
+
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
+use semfocus_lab::TrialSettings;
+use semfocus_lab::settings::{self, Setting};
 use semfocus_nn::{MechanismInfo, MechanismSpec, Registry};
 use semfocus_tasks::{Symbol, TaskInfo};
 use serde::Serialize;
@@ -18,6 +22,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// The experiments that come with the program
+    ///
+    /// One for each task and one for each panel of the study's figures. The times are estimates for this machine, with one
+    /// trial on each core, from a few measured steps; `semfocus run EXPERIMENT --dry-run` measures more carefully.
+    Experiments {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The settings that an experiment file, a grid or -s can name
+    Settings {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// The attention mechanisms
     ///
     /// They are written `name`, `name:size` or `name:size+gN`, for instance `full`, `topk:5` or `banded:5+g1`. `+gN`
@@ -40,6 +59,11 @@ enum What {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     match args.what {
+        What::Experiments { json } => experiments::run(json, out),
+        What::Settings { json } => {
+            let entries: Vec<SettingEntry> = settings::all().iter().map(SettingEntry::new).collect();
+            if json { print_json(&entries, out) } else { print_settings(&entries, out) }
+        }
         What::Mechanisms { json } => {
             let registry = Registry::standard();
             let entries: Vec<Entry> = registry.iter().map(Entry::new).collect();
@@ -100,6 +124,41 @@ fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> 
         for line in lines {
             writeln!(out, "{:indent$}{line}", "")?;
         }
+    }
+    Ok(())
+}
+
+/// A setting as it is listed.
+#[derive(Serialize)]
+struct SettingEntry {
+    path: &'static str,
+    meaning: &'static str,
+    expected: String,
+    default: Option<toml::Value>,
+}
+
+impl SettingEntry {
+    fn new(setting: &Setting) -> Self {
+        let default = setting.get(&TrialSettings::default());
+        let (path, meaning) = (setting.path, setting.meaning);
+        // These three have no default: they are what is compared.
+        let default = if ["task", "mechanism", "seed"].contains(&path) { None } else { default };
+        SettingEntry { path, meaning, expected: setting.expected(), default }
+    }
+}
+
+fn print_settings(entries: &[SettingEntry], out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out, "In an experiment file, `model.blocks` is the key `blocks` of the table [model].")?;
+    writeln!(out, "Tasks of the study have their own blocks, learning rate, decay and epochs.")?;
+    for SettingEntry { path, meaning, expected, default } in entries {
+        // Mechanisms and seeds are given together; see the first lines of any preset.
+        if ["mechanism", "seed"].contains(path) {
+            continue;
+        }
+        let default = default.as_ref().map_or(String::new(), |default| format!(" [{default}]"));
+        writeln!(out)?;
+        writeln!(out, "{path}{default}")?;
+        paragraph(out, "    ", &format!("{meaning}: {expected}"))?;
     }
     Ok(())
 }

@@ -1,0 +1,42 @@
+//! `semfocus bench`: how fast this machine trains.
+
+mod epoch;
+mod steps;
+
+use std::io::Write;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use crate::Error;
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    steps: steps::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Measure what an epoch costs beyond its steps, and trials side by side
+    ///
+    /// An epoch of even pairs as `semfocus run` trains it (5,000 training examples, evaluation of 7,000, record and
+    /// checkpoints on the disk) against its training and evaluation steps alone, taking turns; then four trials side by side
+    /// on all cores against one alone.
+    Epoch(epoch::Args),
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    match &args.what {
+        Some(What::Epoch(args)) => epoch::run(args, out),
+        None => steps::run(&args.steps, out),
+    }
+}
+
+/// The middle value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,154 @@
+//! `semfocus show`: all about one trial.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use semfocus_lab::TrialSettings;
+use semfocus_lab::settings;
+use semfocus_lab::store::{CheckpointName, Environment, EpochRecord, State, Status, TrialFolder};
+use semfocus_lab::summary::THRESHOLD;
+use serde::Serialize;
+
+use crate::Error;
+use crate::text::{clock, paragraph, size};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Folder of the trial; the first digits of its name are enough: runs/even-pairs-quick/a7b4
+    trial: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    dir: PathBuf,
+    state: State,
+    status: Option<Status>,
+    settings: serde_json::Value,
+    environment: Option<Environment>,
+    epochs: Vec<EpochRecord>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    let folder = find(&args.trial)?;
+    let settings = folder.settings()?;
+    let report = Report {
+        dir: folder.path().to_owned(),
+        state: folder.state()?,
+        status: folder.status()?,
+        settings: serde_json::to_value(settings.to_table())?,
+        environment: folder.environment()?,
+        epochs: folder.records()?,
+    };
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &report)?;
+        return Ok(writeln!(out)?);
+    }
+    print(&folder, &settings, &report, out)
+}
+
+/// The folder of a trial at `RUN/trials/ID` or `RUN/ID`, where ID may be cut short.
+fn find(path: &Path) -> Result<TrialFolder, Error> {
+    if path.join("trial.toml").is_file() {
+        return Ok(TrialFolder::new(path.to_owned()));
+    }
+    let prefix = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    };
+    let mut found = Vec::new();
+    for dir in [parent.to_owned(), parent.join("trials")] {
+        let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let fits = |entry: &PathBuf| {
+            entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+                && entry.join("trial.toml").is_file()
+        };
+        found.extend(entries.filter(fits));
+    }
+    found.sort();
+    match &found[..] {
+        [one] => Ok(TrialFolder::new(one.clone())),
+        [] => {
+            let help = "give the folder of a trial, such as RUN/trials/ID; `semfocus status RUN` lists them";
+            Err(format!("there is no trial at {}\nhelp: {help}", path.display()).into())
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(format!("{} stands for several trials: {}", path.display(), names.join(", ")).into())
+        }
+    }
+}
+
+fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let Report { dir, state, status, environment, epochs, .. } = report;
+    writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
+    writeln!(out, "           {} on {}, seed {}", settings.mechanism, settings.task, settings.seed)?;
+    writeln!(out, "state      {}, {} of {} epochs", state.name(), epochs.len(), settings.training.epochs)?;
+    if let Some(message) = status.as_ref().and_then(|status| status.message.as_ref()) {
+        paragraph(out, "           ", message)?;
+    }
+    let changed = settings::all().iter().filter_map(|setting| {
+        let (here, usual) = (setting.get(settings)?, setting.get(&TrialSettings::default()));
+        let named = ["task", "mechanism", "seed"].contains(&setting.path);
+        (!named && Some(&here) != usual.as_ref()).then(|| format!("{} = {here}", setting.path))
+    });
+    let changed: Vec<String> = changed.collect();
+    if !changed.is_empty() {
+        paragraph(out, "settings   ", &format!("{} (the rest is as usual: trial.toml)", changed.join(", ")))?;
+    }
+    let reached = epochs.iter().find(|record| record.train_accuracy >= THRESHOLD);
+    let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
+    writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * THRESHOLD)?;
+    if let Some(best) = status.as_ref().and_then(|status| status.best) {
+        writeln!(out, "best       held-out accuracy {:.1} % in epoch {}", 100.0 * best.heldout_accuracy, best.epoch)?;
+    }
+    let seconds: f64 = epochs.iter().map(|record| record.seconds).sum();
+    if !epochs.is_empty() {
+        writeln!(out, "time       {}, {:.2} s an epoch", clock(seconds), seconds / epochs.len() as f64)?;
+    }
+    if let Some(Environment { last, earlier }) = environment {
+        let commit = last.commit.as_deref().unwrap_or("unknown commit");
+        paragraph(out, "program    ", &format!("semfocus {} ({commit}), {}", last.version, last.started))?;
+        paragraph(out, "machine    ", &format!("{}, {} cores, {}", last.cpu, last.cores, last.system))?;
+        paragraph(out, "command    ", &last.command.join(" "))?;
+        if !earlier.is_empty() {
+            writeln!(out, "stays      {}; resumed after epoch {}", earlier.len() + 1, last.from_epoch)?;
+        }
+    }
+    for name in CheckpointName::ALL {
+        if let Ok(metadata) = std::fs::metadata(folder.checkpoint(name)) {
+            writeln!(out, "file       {} ({})", folder.checkpoint(name).display(), size(metadata.len()))?;
+        }
+    }
+    if epochs.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "epoch        lr   train loss     acc   held-out loss     acc   grad norm")?;
+    for index in shown(epochs.len()) {
+        let EpochRecord { epoch, lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, .. } =
+            epochs[index];
+        writeln!(
+            out,
+            "{epoch:5}  {lr:8.5}   {train_loss:10.4}  {:5.1} %   {heldout_loss:12.4}  {:5.1} %   {grad_norm:9.3}",
+            100.0 * train_accuracy,
+            100.0 * heldout_accuracy,
+        )?;
+    }
+    Ok(())
+}
+
+/// At most some twenty epochs, evenly spread, the first and the last among them.
+fn shown(count: usize) -> Vec<usize> {
+    let step = count.div_ceil(20).max(1);
+    let mut indices: Vec<usize> = (0..count).step_by(step).collect();
+    if indices.last() != Some(&(count - 1)) {
+        indices.push(count - 1);
+    }
+    indices
+}

@@ -1,0 +1,171 @@
+//! `semfocus status`: how far a run is.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use semfocus_lab::Store;
+use semfocus_lab::store::State;
+use serde::Serialize;
+
+use crate::Error;
+use crate::text::{clock, paragraph};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Folder of the run
+    dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    experiment: String,
+    trials: usize,
+    /// Finished, or stopped at the goal.
+    done: usize,
+    running: usize,
+    diverged: usize,
+    failed: usize,
+    /// Not begun, or interrupted.
+    left: usize,
+    epochs_done: usize,
+    epochs: usize,
+    /// With as many trials at once as were trained last; none before the first epoch.
+    seconds_left: Option<f64>,
+    list: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    trial: String,
+    mechanism: String,
+    seed: u64,
+    point: Vec<(String, String)>,
+    state: State,
+    epoch: usize,
+    epochs: usize,
+    train_accuracy: Option<f64>,
+    heldout_accuracy: Option<f64>,
+    held_by: Option<String>,
+    message: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    let report = Report::read(&Store::open(&args.dir)?)?;
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &report)?;
+        return Ok(writeln!(out)?);
+    }
+    report.print(out)
+}
+
+impl Report {
+    fn read(store: &Store) -> Result<Self, Error> {
+        let experiment = store.experiment()?;
+        // The experiment says what is planned; the folders, how far it is.
+        let plan = experiment.plan()?;
+        let mut list = Vec::new();
+        let mut times: HashMap<String, (f64, usize)> = HashMap::new();
+        let mut at_once = 1;
+        for trial in &plan.trials {
+            let folder = store.trial(trial.id);
+            let epochs = trial.settings.training.epochs;
+            let mut records = folder.records()?;
+            records.truncate(epochs);
+            let status = folder.status()?;
+            let time = times.entry(trial.settings.mechanism.clone()).or_default();
+            *time = records.iter().fold(*time, |(seconds, count), record| (seconds + record.seconds, count + 1));
+            if let Some(environment) = folder.environment()? {
+                at_once = environment.last.jobs.min(environment.last.threads).max(1);
+            }
+            let state = match folder.state()? {
+                State::Finished if records.len() < epochs => State::Interrupted, // it has been made longer
+                state => state,
+            };
+            let text = |value: &toml::Value| value.to_string().replace('"', "");
+            list.push(Entry {
+                trial: trial.id.to_string(),
+                mechanism: trial.settings.mechanism.clone(),
+                seed: trial.settings.seed,
+                point: trial.point.iter().map(|(path, value)| ((*path).to_owned(), text(value))).collect(),
+                state,
+                epoch: records.len(),
+                epochs,
+                train_accuracy: records.last().map(|record| record.train_accuracy),
+                heldout_accuracy: records.last().map(|record| record.heldout_accuracy),
+                held_by: folder.holder().flatten().map(|holder| format!("process {} on {}", holder.pid, holder.host)),
+                message: status.and_then(|status| status.message),
+            });
+        }
+        let count = |states: &[State]| list.iter().filter(|entry| states.contains(&entry.state)).count();
+        Ok(Report {
+            experiment: experiment.name,
+            trials: list.len(),
+            done: count(&[State::Finished, State::Stopped]),
+            running: count(&[State::Running]),
+            diverged: count(&[State::Diverged]),
+            failed: count(&[State::Failed]),
+            left: count(&[State::Waiting, State::Interrupted]),
+            epochs_done: list.iter().map(|entry| entry.epoch).sum(),
+            epochs: list.iter().map(|entry| entry.epochs).sum(),
+            seconds_left: seconds_left(&list, &times, at_once),
+            list,
+        })
+    }
+
+    fn print(&self, out: &mut dyn Write) -> Result<(), Error> {
+        let Report { experiment, trials, done, running, diverged, failed, left, epochs_done, epochs, .. } = self;
+        writeln!(out, "experiment {experiment}")?;
+        let text = format!("{trials}: {done} done, {running} running, {diverged} diverged, {failed} failed, {left} left");
+        paragraph(out, "trials     ", &text)?;
+        writeln!(out, "epochs     {epochs_done} of {epochs}")?;
+        if left + running + failed > 0 {
+            let time = self.seconds_left.map_or_else(|| "unknown before the first epoch".to_owned(), clock);
+            writeln!(out, "time left  {time}")?;
+        }
+        writeln!(out)?;
+        let title = |entry: &Entry| {
+            let point: String = entry.point.iter().map(|(path, value)| format!(" {path}={value}")).collect();
+            format!("{}{point}", entry.mechanism)
+        };
+        let width = self.list.iter().map(|entry| title(entry).chars().count()).max().unwrap_or(0).max(9);
+        writeln!(out, "trial             {:width$}  {:>9}  {:11}  {:>8}  train  held-out", "mechanism", "seed", "state", "epoch")?;
+        for entry in &self.list {
+            let percent = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
+            let Entry { trial, seed, state, epoch, epochs, .. } = entry;
+            let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
+            let epoch = format!("{epoch}/{epochs}");
+            let title = title(entry);
+            writeln!(out, "{trial}  {title:width$}  {seed:>9}  {:11}  {epoch:>8} {train:>7} {held_out:>7}", state.name())?;
+        }
+        let holders: BTreeSet<&String> = self.list.iter().filter_map(|entry| entry.held_by.as_ref()).collect();
+        for holder in holders {
+            writeln!(out, "running in {holder}")?;
+        }
+        for entry in self.list.iter().filter(|entry| entry.state == State::Failed) {
+            writeln!(out, "{} failed: {}", entry.trial, entry.message.as_deref().unwrap_or("for an unknown reason"))?;
+        }
+        Ok(())
+    }
+}
+
+/// From the mean time of the epochs there are, by mechanism where it has any.
+fn seconds_left(list: &[Entry], times: &HashMap<String, (f64, usize)>, at_once: usize) -> Option<f64> {
+    let (seconds, epochs) = times.values().fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if epochs == 0 {
+        return None;
+    }
+    let open = list.iter().filter(|entry| !entry.state.is_over());
+    let left = open.map(|entry| {
+        let mean = match times.get(&entry.mechanism) {
+            Some((seconds, epochs)) if *epochs > 0 => seconds / *epochs as f64,
+            _ => seconds / epochs as f64,
+        };
+        (entry.epochs - entry.epoch) as f64 * mean
+    });
+    Some(left.sum::<f64>() / at_once as f64)
+}
