@@ -24,7 +24,7 @@ pub(crate) fn print(tables: &[Table], out: &mut dyn Write) -> io::Result<()> {
     }
     if tables.iter().any(|table| !table.rows.is_empty()) {
         writeln!(out)?;
-        writeln!(out, "Medians over seeds; a trial that has not arrived counts as later than all others.")?;
+        writeln!(out, "Medians over seeds; a trial that has not arrived counts as later than any other.")?;
         writeln!(out, "faster by: epochs of full attention / epochs of the mechanism.")?;
     }
     Ok(())

@@ -57,7 +57,7 @@ pub struct Values {
 pub struct Checkpoint {
     /// The trial it belongs to.
     pub trial: TrialId,
-    /// The trial's settings, as in `trial.toml`.
+    /// The trial's settings as in `trial.toml`, without epochs and goal.
     pub settings: String,
     /// How far it is.
     pub progress: Progress,

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "every test program uses some of it")]
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 /// What a run of the program gave.
 pub(crate) struct Output {
@@ -34,4 +35,100 @@ pub(crate) fn semfocus_with_input(arguments: &[&str], input: &str) -> Output {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     let code = output.status.code().expect("the program ends by itself");
     Output { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A folder of a test, gone at its end.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new, empty folder; `name` is that of the test.
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path); // left by a run that was killed
+        std::fs::create_dir_all(&path).expect("the folder for tests can be written");
+        Scratch(path)
+    }
+
+    /// A path in it, as an argument.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("paths of tests are UTF-8").to_owned()
+    }
+
+    /// Writes a file and gives its path.
+    pub(crate) fn file(&self, name: &str, contents: &str) -> String {
+        std::fs::write(self.0.join(name), contents).expect("the folder for tests can be written");
+        self.path(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An experiment whose epochs take some hundredths of a second: four trials, with dropout and momentum, so that there is
+/// state to lose.
+pub(crate) const SMALL: &str = r#"
+claim = "Nothing: it is small."
+task = "even-pairs"
+mechanisms = ["full", "topk:3"]
+seeds = 2
+
+[data]
+length = 10
+train = 400
+held_out = 100
+
+[model]
+blocks = 2
+d_model = 16
+d_mlp = 16
+dropout = 0.1
+
+[training]
+epochs = 12
+momentum = 0.9
+"#;
+
+/// The folders of the trials of a run, in the order of their names.
+pub(crate) fn trials(run: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(Path::new(run).join("trials")).expect("the run has trials");
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+/// `epochs.csv` without its last column, the time.
+pub(crate) fn epochs(trial: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(trial.join("epochs.csv")).expect("the trial has epochs");
+    assert!(text.ends_with('\n'));
+    text.lines().map(|line| line.rsplit_once(',').expect("there are columns").0.to_owned()).collect()
+}
+
+/// Asserts that two runs have the same trials with the same bits: weights, optimiser and record.
+pub(crate) fn assert_same_bits(one: &str, other: &str) {
+    let (one, other) = (trials(one), trials(other));
+    assert_eq!(one.len(), other.len());
+    for (a, b) in one.iter().zip(&other) {
+        assert_eq!(a.file_name(), b.file_name());
+        assert_eq!(epochs(a), epochs(b), "{}", a.display());
+        for file in ["last.safetensors", "best.safetensors", "trial.toml"] {
+            let read = |path: &Path| std::fs::read(path.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(read(a) == read(b), "{file} of {} and {} differ", a.display(), b.display());
+        }
+    }
+}
+
+/// Starts `semfocus` without waiting for it.
+pub(crate) fn start(arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_semfocus"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program starts")
+}
+
+/// Sends a signal such as `INT`.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(status.expect("there is a kill command").success());
 }

@@ -82,8 +82,17 @@ impl TrialSettings {
 
     /// All settings as a TOML table in which `model.blocks` is the key `blocks` of the table `model`.
     pub fn to_table(&self) -> toml::Table {
+        self.table_of(|_| true)
+    }
+
+    /// The same without the number of epochs and the goal: what the course of the trial depends on.
+    pub fn to_table_of_course(&self) -> toml::Table {
+        self.table_of(|setting| !setting.is_duration)
+    }
+
+    fn table_of(&self, is_wanted: impl Fn(&Setting) -> bool) -> toml::Table {
         let mut table = toml::Table::new();
-        for setting in all() {
+        for setting in all().iter().filter(|setting| is_wanted(setting)) {
             if let Some(value) = setting.get(self) {
                 insert(&mut table, setting.path, value);
             }

@@ -201,7 +201,9 @@ impl Store {
         let failed = |error| StoreError::io("read the folder", &self.dir, error);
         for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
-            if name != "trials" && name != "trials.csv" {
+            // Another process may be describing the same experiment at this moment.
+            let is_part = name.to_string_lossy().starts_with('.') && name.to_string_lossy().ends_with(".part");
+            if name != "trials" && name != "trials.csv" && !is_part {
                 let reason = format!("it has other files, such as {}; choose another folder with -o", name.display());
                 return Err(StoreError::NoStore { path: self.dir.clone(), reason });
             }

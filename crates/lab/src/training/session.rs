@@ -119,10 +119,14 @@ pub fn state_if_over(trial: &Trial, folder: &TrialFolder) -> Result<Option<State
     Ok(match written {
         Some((State::Diverged, _)) => Some(State::Diverged),
         Some((State::Finished | State::Stopped, epoch)) if epoch >= training.epochs => Some(State::Finished),
-        Some((State::Finished | State::Stopped, epoch)) => {
-            let reached = |record: &EpochRecord| training.stop_when.is_some_and(|goal| goal.is_reached(record));
-            folder.records()?.iter().take(epoch).any(reached).then_some(State::Stopped)
-        }
+        Some((State::Finished | State::Stopped, epoch)) => match (training.stop_when, folder.records()) {
+            (Some(goal), Ok(records)) => {
+                records.iter().take(epoch).any(|record| goal.is_reached(record)).then_some(State::Stopped)
+            }
+            // A record that is damaged is dealt with when the trial goes on.
+            (None, _) | (_, Err(StoreError::Broken { .. })) => None,
+            (_, Err(error)) => return Err(error),
+        },
         _ => None,
     })
 }

@@ -223,7 +223,7 @@ impl Trainer {
         }
         Checkpoint {
             trial: self.trial.id,
-            settings: toml::to_string(&self.trial.settings.to_table()).expect("settings are plain values"),
+            settings: toml::to_string(&self.trial.settings.to_table_of_course()).expect("settings are plain values"),
             progress: self.progress.clone(),
             optimizer_steps: state.steps,
             tensors,

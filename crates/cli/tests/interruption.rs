@@ -1,0 +1,200 @@
+//! Nothing is lost: real processes are stopped and killed at arbitrary moments, and files are damaged.
+#![cfg(unix)]
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, start, trials};
+
+/// A run that nobody disturbs.
+fn undisturbed(scratch: &Scratch, file: &str) -> String {
+    let dir = scratch.path("undisturbed");
+    let output = semfocus(&["run", file, "-o", &dir, "-j", "1"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    dir
+}
+
+/// Runs again and again, each time stopped by a signal after a while, until it is done; gives the exit codes.
+fn run_with_signals(file: &str, dir: &str, name: &str) -> Vec<Option<i32>> {
+    let mut codes = Vec::new();
+    for round in 0u64.. {
+        assert!(round < 200, "it makes progress: {codes:?}");
+        let child = start(&["run", file, "-o", dir, "-j", if round % 2 == 0 { "2" } else { "1" }]);
+        // From before the first step to late in the run, in an order that looks random.
+        std::thread::sleep(Duration::from_millis(20 + round * 7919 % 260));
+        signal(&child, name);
+        let output = child.wait_with_output().unwrap();
+        codes.push(output.status.code());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("refused"), "{stderr}");
+        if output.status.code() == Some(130) {
+            assert!(stderr.contains("everything is saved. To go on: ") && stderr.contains(file), "{stderr}");
+        }
+        if output.status.code() == Some(0) {
+            return codes;
+        }
+    }
+    unreachable!("the loop ends by returning or by failing")
+}
+
+#[test]
+fn a_run_that_is_stopped_and_resumed_gives_the_same_bits() {
+    for name in ["INT", "TERM", "KILL"] {
+        let scratch = Scratch::new(&format!("signals-{name}"));
+        let file = scratch.file("small.toml", SMALL);
+        let expected = undisturbed(&scratch, &file);
+        let dir = scratch.path("disturbed");
+        let codes = run_with_signals(&file, &dir, name);
+        // A killed process has no exit code; one that is asked to stop says that it was interrupted.
+        let stopped = if name == "KILL" { None } else { Some(130) };
+        let interruptions = codes.iter().filter(|code| **code == stopped).count();
+        assert!(interruptions >= 2, "SIG{name} came in time: {codes:?}");
+        assert!(codes[..codes.len() - 1].iter().all(|code| *code == stopped), "{codes:?}");
+        assert_same_bits(&expected, &dir);
+        for trial in trials(&dir) {
+            let names = std::fs::read_dir(&trial).unwrap().map(|entry| entry.unwrap().file_name());
+            let parts = names.filter(|name| name.to_string_lossy().ends_with(".part"));
+            assert_eq!(parts.count(), 0, "what a killed process left half written is gone");
+        }
+        let status = semfocus(&["status", &dir]);
+        assert!(status.stdout.contains("4 done, 0 running, 0 diverged, 0 failed, 0 left"), "{}", status.stdout);
+    }
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let scratch = Scratch::new("twice");
+    let file = scratch.file("small.toml", &SMALL.replace("train = 400", "train = 100000"));
+    let dir = scratch.path("run");
+    let child = start(&["run", &file, "-o", &dir]);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, "INT");
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(trials(&dir).iter().all(|trial| !trial.join("epochs.csv").exists()), "no epoch was complete");
+}
+
+/// A finished run of two epochs that has then been made longer, so that it must go on from its checkpoints.
+fn grown(scratch: &Scratch) -> (String, String) {
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("grown");
+    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "5"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    (file, dir)
+}
+
+#[test]
+fn damaged_checkpoints_are_refused_and_kept() {
+    type Damage = fn(&Path);
+    let flip: Damage = |path| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        std::fs::write(path, bytes).unwrap();
+    };
+    let cut: Damage = |path| {
+        let bytes = std::fs::read(path).unwrap();
+        std::fs::write(path, &bytes[..bytes.len() - 100]).unwrap();
+    };
+    let empty: Damage = |path| std::fs::write(path, b"").unwrap();
+    let scratch = Scratch::new("damage");
+    let file = scratch.file("small.toml", SMALL);
+    let expected = undisturbed(&scratch, &file);
+    for (number, (damage, reason)) in
+        [(flip, "its checksum is wrong"), (cut, "it is cut off"), (empty, "it is cut off")].into_iter().enumerate()
+    {
+        for lost in [&["last"][..], &["last", "previous"], &["last", "previous", "best"]] {
+            let scratch = Scratch::new(&format!("damage-{number}-{}", lost.len()));
+            let (_, dir) = grown(&scratch);
+            for trial in trials(&dir) {
+                for name in lost {
+                    damage(&trial.join(format!("{name}.safetensors")));
+                }
+            }
+            let output = semfocus(&["run", &file, "-o", &dir]);
+            assert_eq!(output.code, 0, "{}", output.stderr);
+            assert!(output.stderr.contains("last.safetensors is refused") && output.stderr.contains(reason), "{}", output.stderr);
+            if lost.len() == 3 {
+                assert!(output.stderr.contains("goes on from the beginning"), "{}", output.stderr);
+            }
+            assert_same_bits(&expected, &dir);
+            for trial in trials(&dir) {
+                assert!(trial.join("last.safetensors.refused").is_file(), "what was refused is kept");
+                assert!(trial.join("epochs.csv.refused").is_file(), "and so is the record that was cut");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_trial_is_refused() {
+    let scratch = Scratch::new("exchanged");
+    let (file, dir) = grown(&scratch);
+    let expected = undisturbed(&scratch, &file);
+    let folders = trials(&dir);
+    std::fs::copy(folders[1].join("last.safetensors"), folders[0].join("last.safetensors")).unwrap();
+    let output = semfocus(&["run", &file, "-o", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("it belongs to trial"), "{}", output.stderr);
+    assert_same_bits(&expected, &dir);
+}
+
+#[test]
+fn a_damaged_record_is_kept_and_the_trial_begins_again() {
+    let scratch = Scratch::new("record");
+    let (file, dir) = grown(&scratch);
+    let expected = undisturbed(&scratch, &file);
+    let record = trials(&dir)[0].join("epochs.csv");
+    let text = std::fs::read_to_string(&record).unwrap().replace("\n3,", "\nthree,");
+    std::fs::write(&record, text).unwrap();
+    // A line that was being written when the power failed is no damage.
+    let torn = trials(&dir)[1].join("epochs.csv");
+    std::fs::write(&torn, std::fs::read_to_string(&torn).unwrap() + "6,0.09,0.").unwrap();
+    let output = semfocus(&["run", &file, "-o", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("epochs.csv is damaged: line 4"), "{}", output.stderr);
+    assert_eq!(output.stderr.matches("damaged").count(), 1, "{}", output.stderr);
+    assert_same_bits(&expected, &dir);
+}
+
+#[test]
+fn two_processes_share_a_run() {
+    let scratch = Scratch::new("shared");
+    let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 25"));
+    let expected = undisturbed(&scratch, &file);
+    let dir = scratch.path("both");
+    let both = [0, 1].map(|_| start(&["run", &file, "-o", &dir, "-j", "1"]));
+    let outputs = both.map(|child| child.wait_with_output().unwrap());
+    let talk = outputs.each_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{talk:?}");
+    // Each trained some, none was trained twice, and both came to the same table.
+    let finished = talk.each_ref().map(|talk| talk.matches(" finished after 25 epochs").count());
+    assert_eq!(finished[0] + finished[1], 4, "{talk:?}");
+    assert!(finished[0] > 0 && finished[1] > 0, "{talk:?}");
+    assert_eq!(outputs[0].stdout, outputs[1].stdout);
+    assert_same_bits(&expected, &dir);
+    assert_eq!(epochs(&trials(&dir)[0]).len(), 26);
+}
+
+#[test]
+fn a_process_takes_over_from_one_that_dies() {
+    let scratch = Scratch::new("taken-over");
+    let one_trial = SMALL.replace("seeds = 2", "seeds = 1").replace(r#""full", "#, "");
+    let file = scratch.file("small.toml", &one_trial.replace("epochs = 12", "epochs = 40"));
+    let expected = undisturbed(&scratch, &file);
+    let dir = scratch.path("run");
+    let first = start(&["run", &file, "-o", &dir]);
+    std::thread::sleep(Duration::from_millis(150));
+    let second = start(&["run", &file, "-o", &dir]);
+    std::thread::sleep(Duration::from_millis(250));
+    signal(&first, "KILL");
+    first.wait_with_output().unwrap();
+    let output = second.wait_with_output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{talk}");
+    assert!(talk.contains("1 trial is held by process"), "{talk}");
+    assert_same_bits(&expected, &dir);
+}
