@@ -19,7 +19,8 @@ fn commit() -> Option<String> {
         return None;
     }
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let changes = git(&["status", "--porcelain", "--", "..", "../../experiments", "../../Cargo.toml", "../../Cargo.lock"])?;
+    let changes =
+        git(&["status", "--porcelain", "--", "..", "../../experiments", "../../Cargo.toml", "../../Cargo.lock"])?;
     Some(if changes.is_empty() { commit } else { format!("{commit}+changes") })
 }
 

@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use semfocus_lab::store::files::Aside;
 
 use crate::Error;
 
@@ -25,34 +27,20 @@ pub(crate) fn write_file(
         write(&mut out)?;
         return Ok(out.flush().map_err(place)?);
     }
-    let aside = Aside(aside_name(path)?);
-    let mut out = BufWriter::new(File::create_new(&aside.0).map_err(place)?);
+    let aside = Aside::of(path).map_err(place)?;
+    let mut out = BufWriter::new(File::create_new(aside.path()).map_err(place)?);
     write(&mut out)?;
     out.into_inner().map_err(|error| place(error.into_error()))?.sync_all().map_err(place)?;
-    if existed && same_contents(&aside.0, path).map_err(place)? {
+    if existed && same_contents(aside.path(), path).map_err(place)? {
         eprintln!("{} is there already, with the same contents", path.display());
         return Ok(());
     }
     if existed && !force {
         return Err(format!("{} exists with other contents; use --force to replace it", path.display()).into());
     }
-    fs::rename(&aside.0, path).map_err(place)?;
+    aside.rename_to(path).map_err(place)?;
     eprintln!("{} {}", if existed { "replaced" } else { "wrote" }, path.display());
     Ok(())
-}
-
-/// The file aside; gone when this is dropped, unless renamed before.
-struct Aside(PathBuf);
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0); // after the renaming there is none
-    }
-}
-
-fn aside_name(path: &Path) -> Result<PathBuf, Error> {
-    let name = path.file_name().ok_or_else(|| format!("{} is not the name of a file", path.display()))?;
-    Ok(path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id())))
 }
 
 fn same_contents(one: &Path, other: &Path) -> io::Result<bool> {

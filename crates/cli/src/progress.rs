@@ -19,7 +19,7 @@ use crate::text::{clock, shortened};
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Columns for the name of a trial.
-const TITLE: usize = 26;
+const TITLE: usize = 24;
 
 /// Watches a run.
 pub(crate) struct Progress {
@@ -68,6 +68,8 @@ struct Running {
     steps_per_epoch: usize,
     step: usize,
     last: Option<EpochRecord>,
+    /// Seconds of an epoch, smoothed: the share of the cores may change.
+    epoch_seconds: Option<f64>,
     bar: Option<ProgressBar>,
 }
 
@@ -78,7 +80,7 @@ impl Progress {
         } else if std::io::stderr().is_terminal() {
             let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
             let whole = all.add(ProgressBar::new(plan.epochs() as u64));
-            whole.set_style(style("{prefix:26} {bar:16} {msg}"));
+            whole.set_style(style("{prefix:24} {bar:14} {msg}"));
             whole.set_prefix("all trials");
             View::Bars { all, whole }
         } else {
@@ -86,7 +88,7 @@ impl Progress {
         };
         let entry = |trial: &Trial| Entry {
             mechanism: trial.settings.mechanism.clone(),
-            title: shortened(&trial.title(), TITLE),
+            title: shortened(&trial.title().replace(" seed ", " "), TITLE),
             epochs: trial.settings.training.epochs,
             done: 0,
             is_over: false,
@@ -220,7 +222,10 @@ impl Entry {
             Some(record) => (format!("{:.3}", record.train_loss), format!("{:.1}", 100.0 * record.train_accuracy)),
             None => ("–".to_owned(), "–".to_owned()),
         };
-        format!("{:>4}/{} loss {loss} acc {accuracy} %", self.done, self.epochs)
+        let left = running
+            .epoch_seconds
+            .map_or_else(|| "…".to_owned(), |seconds| clock(self.epochs.saturating_sub(self.done) as f64 * seconds));
+        format!("{:>3}/{} loss {loss} acc {accuracy} % {left}", self.done, self.epochs)
     }
 }
 
@@ -232,13 +237,13 @@ impl Watch for Progress {
         let bar = match &self.shared.view {
             View::Bars { all, whole } => {
                 let bar = all.insert_before(whole, ProgressBar::new((entry.epochs * steps_per_epoch) as u64));
-                bar.set_style(style("{prefix:26} {bar:16} {msg}"));
+                bar.set_style(style("{prefix:24} {bar:14} {msg}"));
                 bar.set_prefix(entry.title.clone());
                 Some(bar)
             }
             _ => None,
         };
-        let running = Running { steps_per_epoch, step: 0, last: None, bar };
+        let running = Running { steps_per_epoch, step: 0, last: None, epoch_seconds: None, bar };
         if let Some(bar) = &running.bar {
             bar.set_message(entry.message(&running));
             bar.set_position((epochs_done * steps_per_epoch) as u64);
@@ -267,6 +272,8 @@ impl Watch for Progress {
         if let Some(mut running) = entry.running.take() {
             running.step = 0;
             running.last = Some(*record);
+            let before = running.epoch_seconds.unwrap_or(record.seconds);
+            running.epoch_seconds = Some(0.7 * before + 0.3 * record.seconds);
             if let Some(bar) = &running.bar {
                 bar.set_message(entry.message(&running));
             }
@@ -293,15 +300,15 @@ impl Observe for Progress {
         let last = running.and_then(|running| running.last);
         let accuracy = last.map_or(String::new(), |record| {
             let EpochRecord { train_accuracy, heldout_accuracy, .. } = record;
-            format!(": training {:.1} %, held-out {:.1} %", 100.0 * train_accuracy, 100.0 * heldout_accuracy)
+            format!(", train {:.1} %, held-out {:.1} %", 100.0 * train_accuracy, 100.0 * heldout_accuracy)
         });
         let (title, done) = (trial.title(), entry.done);
         let text = match end {
             TrialEnd::Over { already: true, .. } => None,
-            TrialEnd::Over { state: State::Diverged, .. } => Some(format!("{title} diverged in epoch {}", done + 1)),
-            TrialEnd::Over { state, .. } => Some(format!("{title} {} after {done} epochs{accuracy}", state.name())),
-            TrialEnd::Interrupted => Some(format!("{title} saved after {done} epochs{accuracy}")),
-            TrialEnd::Failed(message) => Some(format!("{title} failed: {message}")),
+            TrialEnd::Over { state: State::Diverged, .. } => Some(format!("{title}: diverged in epoch {}", done + 1)),
+            TrialEnd::Over { state, .. } => Some(format!("{title}: {} at {done}{accuracy}", state.name())),
+            TrialEnd::Interrupted => Some(format!("{title}: saved at {done}{accuracy}")),
+            TrialEnd::Failed(message) => Some(format!("{title}: failed: {message}")),
         };
         if matches!(end, TrialEnd::Over { .. }) {
             entry.is_over = true;

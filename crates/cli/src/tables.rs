@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use semfocus_lab::summary::{Row, THRESHOLD, Table};
 
+use crate::text::paragraph;
+
 /// Prints all tables, one for each point of the grid.
 pub(crate) fn print(tables: &[Table], out: &mut dyn Write) -> io::Result<()> {
     let width = tables.iter().flat_map(|table| &table.rows).map(|row| row.mechanism.chars().count()).max();
@@ -17,10 +19,15 @@ pub(crate) fn print(tables: &[Table], out: &mut dyn Write) -> io::Result<()> {
         }
         let percent = 100.0 * THRESHOLD;
         writeln!(out, "{:width$}  epochs to {percent:.0} % training accuracy   held-out accuracy", "")?;
-        writeln!(out, "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}", "mechanism", "median", "reached", "faster by", "best", "last")?;
+        writeln!(
+            out,
+            "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}",
+            "mechanism", "median", "reached", "faster by", "best", "last"
+        )?;
         for row in &table.rows {
             print_row(row, width, out)?;
         }
+        print_notes(&table.rows, out)?;
     }
     if tables.iter().any(|table| !table.rows.is_empty()) {
         writeln!(out)?;
@@ -41,13 +48,21 @@ fn print_row(row: &Row, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let ratio = row.ratio_to_full.map_or_else(|| "–".to_owned(), |ratio| ratio.to_string());
     let percent = |accuracy: Option<f64>| accuracy.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
     let (best, last) = (percent(row.best_heldout_accuracy), percent(row.last_heldout_accuracy));
-    let mut notes = Vec::new();
-    if row.seeds < row.planned {
-        notes.push(format!("{} seeds missing", row.planned - row.seeds));
+    writeln!(out, "{:width$}  {median:>8}  {reached:>9}  {ratio:>14}  {best:>8}  {last:>8}", row.mechanism)
+}
+
+/// What the numbers leave out.
+fn print_notes(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let list = |count: fn(&Row) -> usize| -> String {
+        let some = rows.iter().filter(|row| count(row) > 0).map(|row| format!("{} of {}", count(row), row.mechanism));
+        some.collect::<Vec<_>>().join(", ")
+    };
+    for (head, list) in
+        [("without an epoch: ", list(|row| row.planned - row.seeds)), ("diverged: ", list(|row| row.diverged))]
+    {
+        if !list.is_empty() {
+            paragraph(out, head, &list)?;
+        }
     }
-    if row.diverged > 0 {
-        notes.push(format!("{} diverged", row.diverged));
-    }
-    let notes = if notes.is_empty() { String::new() } else { format!("  {}", notes.join(", ")) };
-    writeln!(out, "{:width$}  {median:>8}  {reached:>9}  {ratio:>14}  {best:>8}  {last:>8}{notes}", row.mechanism)
+    Ok(())
 }

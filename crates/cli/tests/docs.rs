@@ -1,32 +1,73 @@
-//! The commands in docs/tasks.md print what the page says.
+//! The commands on the pages of docs/ print what the pages say.
 #![cfg(unix)]
+
+mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-#[test]
-fn commands_of_the_page_on_tasks() {
-    let page = include_str!("../../../docs/tasks.md");
+use common::Scratch;
+
+/// Runs the commands of a page in a folder, and compares what they print on standard output with the page.
+fn run_commands(page: &str, folder: &Scratch) -> usize {
     let program = Path::new(env!("CARGO_BIN_EXE_semfocus"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
-    let folder = std::env::temp_dir().join(format!("semfocus-docs-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
     let mut ran = 0;
     for block in page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
         let (mut expected, mut printed) = (String::new(), String::new());
         for line in block.lines() {
             expected += &format!("{line}\n");
             if let Some(command) = line.strip_prefix("$ ") {
-                let output = Command::new("sh").args(["-c", command]).current_dir(&folder).env("PATH", &path).output();
-                printed += &format!("{line}\n{}", String::from_utf8(output.unwrap().stdout).unwrap());
+                let command = Command::new("sh")
+                    .args(["-c", command])
+                    .current_dir(folder.path(""))
+                    .env("PATH", &path)
+                    .output()
+                    .unwrap();
+                printed += &format!("{line}\n{}", String::from_utf8(command.stdout).unwrap());
                 ran += 1;
             }
         }
         assert_eq!(printed, expected);
     }
     assert_eq!(ran, page.matches("\n$ ").count());
+    ran
+}
+
+#[test]
+fn commands_of_the_page_on_tasks() {
+    let ran = run_commands(include_str!("../../../docs/tasks.md"), &Scratch::new("docs-tasks"));
     assert!(ran >= 12, "the page shows {ran} commands");
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn commands_of_the_page_on_experiments() {
+    let page = include_str!("../../../docs/experiments.md");
+    let scratch = Scratch::new("docs-experiments");
+    // The file that the page begins with is the one its first command runs.
+    let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    scratch.file("parity-activations.toml", file);
+    assert_eq!(run_commands(page, &scratch), 3);
+}
+
+#[test]
+fn the_page_on_files_names_every_file_and_column() {
+    let page = include_str!("../../../docs/run-store.md");
+    let readme = include_str!("../../../README.md");
+    let one_line = page.lines().find(|line| line.starts_with("df = pd.concat")).unwrap();
+    assert!(readme.contains(one_line), "the README shows the same line");
+    let scratch = Scratch::new("docs-store");
+    let dir = scratch.path("run");
+    assert_eq!(common::semfocus(&["run", "even-pairs", "--smoke", "--epochs", "2", "-o", &dir]).code, 0);
+    for folder in [Path::new(&dir), &common::trials(&dir)[0]] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(page.contains(&format!("{name}`")) || name == "trials", "{name}");
+        }
+    }
+    for column in common::epochs(&common::trials(&dir)[0])[0].split(',') {
+        assert!(page.contains(&format!("`{column}`")), "{column}");
+    }
 }
 
 #[test]

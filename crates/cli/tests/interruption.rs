@@ -116,7 +116,11 @@ fn damaged_checkpoints_are_refused_and_kept() {
             }
             let output = semfocus(&["run", &file, "-o", &dir]);
             assert_eq!(output.code, 0, "{}", output.stderr);
-            assert!(output.stderr.contains("last.safetensors is refused") && output.stderr.contains(reason), "{}", output.stderr);
+            assert!(
+                output.stderr.contains("last.safetensors is refused") && output.stderr.contains(reason),
+                "{}",
+                output.stderr
+            );
             if lost.len() == 3 {
                 assert!(output.stderr.contains("goes on from the beginning"), "{}", output.stderr);
             }
@@ -171,7 +175,7 @@ fn two_processes_share_a_run() {
     let talk = outputs.each_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{talk:?}");
     // Each trained some, none was trained twice, and both came to the same table.
-    let finished = talk.each_ref().map(|talk| talk.matches(" finished after 25 epochs").count());
+    let finished = talk.each_ref().map(|talk| talk.matches(": finished at 25,").count());
     assert_eq!(finished[0] + finished[1], 4, "{talk:?}");
     assert!(finished[0] > 0 && finished[1] > 0, "{talk:?}");
     assert_eq!(outputs[0].stdout, outputs[1].stdout);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::semfocus_with_input;
+use common::{Scratch, semfocus_in};
 
 #[test]
 fn every_command_of_the_readme_runs() {
@@ -18,13 +18,19 @@ fn every_command_of_the_readme_runs() {
             (input, arguments.split_whitespace().collect())
         })
         .collect();
-    assert!(commands.len() >= 10, "the README shows how to use the program");
+    assert!(commands.len() >= 20, "the README shows how to use the program");
+    let scratch = Scratch::new("readme");
+    std::fs::create_dir(scratch.path("docs")).unwrap();
+    scratch.file("docs/own-experiment.toml", include_str!("../../../docs/own-experiment.toml"));
     for (input, mut arguments) in commands {
-        if arguments[0] == "bench" && !arguments.contains(&"--seconds") {
-            // The same, but no longer than it must be.
-            arguments.extend(["--seconds", "0"]);
-        }
-        let output = semfocus_with_input(&arguments, &format!("{input}\n"));
+        // The same, but no longer than it must be.
+        arguments.extend(match arguments[..] {
+            ["bench", "epoch", ..] => &["--rounds", "1", "--train", "50"][..],
+            ["bench", ..] if !arguments.contains(&"--seconds") => &["--seconds", "0"],
+            ["run", "even-pairs"] => &["--smoke"],
+            _ => &[],
+        });
+        let output = semfocus_in(&scratch.path(""), &arguments, &format!("{input}\n"));
         assert_eq!(output.code, 0, "semfocus {}: {}", arguments.join(" "), output.stderr);
         assert!(!output.stdout.is_empty());
     }

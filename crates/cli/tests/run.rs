@@ -15,8 +15,13 @@ fn the_default_experiment_runs_once_tiny() {
     for mechanism in ["full", "topk:5", "banded:5", "block:5"] {
         assert!(output.stdout.lines().any(|line| line.starts_with(mechanism)), "{}", output.stdout);
     }
-    assert!(output.stderr.contains("reduced    against the published experiment: 1 seed instead of 10"), "{}", output.stderr);
-    let wide = |text: &str| text.lines().filter(|line| line.chars().count() > 80).map(str::to_owned).collect::<Vec<_>>();
+    assert!(
+        output.stderr.contains("reduced    against the published experiment: 1 seed instead of 10"),
+        "{}",
+        output.stderr
+    );
+    let wide =
+        |text: &str| text.lines().filter(|line| line.chars().count() > 80).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(wide(&output.stdout), Vec::<String>::new());
     for trial in trials(&dir) {
         for file in ["trial.toml", "epochs.csv", "status.json", "env.json", "last.safetensors", "best.safetensors"] {
@@ -83,7 +88,7 @@ fn finished_trials_are_not_touched_and_experiments_can_grow() {
     run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
     let before = std::fs::metadata(trials(&small)[0].join("last.safetensors")).unwrap().modified().unwrap();
     let again = run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
-    assert!(again.stderr.contains("(goes on)") && !again.stderr.contains("finished after"), "{}", again.stderr);
+    assert!(again.stderr.contains("(goes on)") && !again.stderr.contains("finished at"), "{}", again.stderr);
     let after = std::fs::metadata(trials(&small)[0].join("last.safetensors")).unwrap().modified().unwrap();
     assert_eq!(before, after, "a finished trial is not written again");
     run(&grown, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
@@ -151,7 +156,7 @@ fn a_goal_ends_a_trial_early_and_can_be_lifted() {
     let goal = ["-s", "training.stop_when=train_accuracy >= 0.5"];
     let output = semfocus(&[&["run", &file, "-o", &dir], &goal[..]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("stopped after"), "{}", output.stderr);
+    assert!(output.stderr.contains("stopped at"), "{}", output.stderr);
     let status = semfocus(&["status", &dir, "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert!(status["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "stopped"), "{status}");
@@ -199,7 +204,12 @@ fn mistakes_in_experiment_files_are_shown_where_they_are() {
     for (from, to, place, message) in [
         ("blocks = 2", "block = 2", ":13:1", "unknown setting `model.block`\n"),
         ("blocks = 2", "block = 2", "", "help: did you mean `model.blocks`?"),
-        ("blocks = 2", "blocks = \"two\"", ":13:10", "`model.blocks`: expected a whole number of at least 0, got \"two\""),
+        (
+            "blocks = 2",
+            "blocks = \"two\"",
+            ":13:10",
+            "`model.blocks`: expected a whole number of at least 0, got \"two\"",
+        ),
         ("blocks = 2", "blocks = \"two\"", "", "13 | blocks = \"two\"\n   |          ^^^^^"),
         ("dropout = 0.1", "dropout = 1.5", ":16:11", "expected a number of at least 0 and below 1, got 1.5"),
         ("\"topk:3\"", "\"topk:0\"", ":4:14", "at least 1"),
@@ -213,7 +223,12 @@ fn mistakes_in_experiment_files_are_shown_where_they_are() {
         ("[model]", "[modle]", ":12:2", "unknown setting `modle`"),
         ("claim = \"Nothing: it is small.\"", "claim = Nothing", ":2:9", "this is not TOML"),
         ("[training]", "[grid]\ntraining.epochs = [1, 2]\n[training]", ":19:1", "cannot be in a grid"),
-        ("[training]", "[grid]\nmodel.heads = [1, 0]\n[training]", ":19:19", "expected a whole number of at least 1, got 0"),
+        (
+            "[training]",
+            "[grid]\nmodel.heads = [1, 0]\n[training]",
+            ":19:19",
+            "expected a whole number of at least 1, got 0",
+        ),
         ("[training]", "[grid]\nmodel.heads = 2\n[training]", ":19:15", "is a list of values"),
         ("seeds = 2", "seeds = 2\nbase = \"evenpairs\"", ":6:8", "did you mean `even-pairs`?"),
         ("task = \"even-pairs\"\n", "", "", "names no task"),

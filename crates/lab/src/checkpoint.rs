@@ -256,7 +256,9 @@ mod tests {
         let at = newer.windows(18).position(|window| window == br#"format_version\":1"#).unwrap() + 17;
         let newer: Vec<u8> = newer.iter().enumerate().map(|(i, byte)| if i == at { b'2' } else { *byte }).collect();
         assert_eq!(message(Checkpoint::from_bytes(&newer, None)), "it has format version 2, this program reads 1");
-        assert!(message(Checkpoint::from_bytes(b"not a checkpoint", None)).starts_with("it is cut off or no SafeTensors"));
+        assert!(
+            message(Checkpoint::from_bytes(b"not a checkpoint", None)).starts_with("it is cut off or no SafeTensors")
+        );
         let view = TensorView::new(Dtype::F32, vec![1], &[0, 0, 0, 0]).unwrap();
         let plain = safetensors::serialize([("x", view)], None).unwrap();
         assert_eq!(message(Checkpoint::from_bytes(&plain, None)), "it was not written by semfocus");

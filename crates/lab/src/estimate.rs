@@ -153,7 +153,8 @@ fn flops(settings: &TrialSettings, width: usize) -> f64 {
 pub fn disk(trial: &Trial) -> u64 {
     let settings = &trial.settings;
     let attention = Registry::standard().parse(&settings.mechanism).expect("planned trials have known mechanisms");
-    let model = Encoder::new(settings.model.clone(), attention, 1, &Device::flex()).expect("planned models are possible");
+    let model =
+        Encoder::new(settings.model.clone(), attention, 1, &Device::flex()).expect("planned models are possible");
     let parameters: usize = named_parameters(&model).iter().map(|(_, data)| data.num_elements()).sum();
     let copies = 1 + settings.training.optimizer.slot_names().len();
     let checkpoint = parameters * copies * 4 + 10_000;

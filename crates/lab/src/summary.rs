@@ -96,7 +96,8 @@ pub fn summarize(store: &Store) -> Result<Vec<Table>, StoreError> {
         }
         let settings = folder.settings()?;
         let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let value = |path: &str| settings::find(path).and_then(|setting| setting.get(&settings)).map_or(String::new(), text);
+        let value =
+            |path: &str| settings::find(path).and_then(|setting| setting.get(&settings)).map_or(String::new(), text);
         let point: Vec<(String, String)> = axes.iter().map(|(path, _)| ((*path).to_owned(), value(path))).collect();
         // An epoch after the last one that is asked for does not count.
         let mut records = folder.records()?;
@@ -107,10 +108,9 @@ pub fn summarize(store: &Store) -> Result<Vec<Table>, StoreError> {
             None => groups.push((point, vec![trial], 0)),
         }
     }
-    let tables = groups.into_iter().map(|(point, trials, _)| Table {
-        point,
-        rows: rows(&experiment.mechanisms, experiment.seeds.len(), &trials),
-    });
+    let tables = groups
+        .into_iter()
+        .map(|(point, trials, _)| Table { point, rows: rows(&experiment.mechanisms, experiment.seeds.len(), &trials) });
     Ok(tables.collect())
 }
 

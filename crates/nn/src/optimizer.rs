@@ -56,14 +56,7 @@ pub struct OptimizerConfig {
 
 impl Default for OptimizerConfig {
     fn default() -> Self {
-        OptimizerConfig {
-            rule: Rule::Sgd,
-            momentum: 0.0,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-        }
+        OptimizerConfig { rule: Rule::Sgd, momentum: 0.0, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
     }
 }
 
@@ -220,7 +213,10 @@ mod tests {
         let adamw = OptimizerConfig { rule: Rule::AdamW, weight_decay: 0.1, ..plain };
         vec![
             (plain, [0.33, -0.890_000_05, 1.925, 0.000_45, 3.0125]),
-            (OptimizerConfig { weight_decay: 0.1, ..plain }, [0.305_501_3, -0.838_415_6, 1.818_907_7, 0.000_407_524, 2.853_374_5]),
+            (
+                OptimizerConfig { weight_decay: 0.1, ..plain },
+                [0.305_501_3, -0.838_415_6, 1.818_907_7, 0.000_407_524, 2.853_374_5],
+            ),
             (
                 OptimizerConfig { momentum: 0.9, weight_decay: 0.1, ..plain },
                 [0.074_750_65, -0.563_553_6, 1.610_762_4, -0.000_600_303_5, 2.353_708_3],

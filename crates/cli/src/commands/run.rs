@@ -220,7 +220,8 @@ fn dry_run(
     }
     describe(experiment, plan, out)?;
     writeln!(out, "results    {}", dir.display())?;
-    let goal = if plan.trials.iter().any(|trial| trial.settings.training.stop_when.is_some()) { " at most" } else { "" };
+    let goal =
+        if plan.trials.iter().any(|trial| trial.settings.training.stop_when.is_some()) { " at most" } else { "" };
     writeln!(out, "time      {goal} about {} with {}", duration(seconds), counted(jobs, "trial") + " at once")?;
     writeln!(out, "disk       about {}", size(disk_bytes))?;
     writeln!(out)?;
@@ -317,7 +318,12 @@ impl<'a> Report<'a> {
         } else if !args.quiet {
             let left = self.trials - self.finished;
             let left = if left == 0 { String::new() } else { format!(", {left} not finished") };
-            eprintln!("{} of {} trials done{left}; all files are in {}", self.finished, self.trials, self.dir.display());
+            eprintln!(
+                "{} of {} trials done{left}; all files are in {}",
+                self.finished,
+                self.trials,
+                self.dir.display()
+            );
         }
         Ok(())
     }

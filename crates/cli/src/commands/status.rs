@@ -120,7 +120,8 @@ impl Report {
     fn print(&self, out: &mut dyn Write) -> Result<(), Error> {
         let Report { experiment, trials, done, running, diverged, failed, left, epochs_done, epochs, .. } = self;
         writeln!(out, "experiment {experiment}")?;
-        let text = format!("{trials}: {done} done, {running} running, {diverged} diverged, {failed} failed, {left} left");
+        let text =
+            format!("{trials}: {done} done, {running} running, {diverged} diverged, {failed} failed, {left} left");
         paragraph(out, "trials     ", &text)?;
         writeln!(out, "epochs     {epochs_done} of {epochs}")?;
         if left + running + failed > 0 {
@@ -133,14 +134,23 @@ impl Report {
             format!("{}{point}", entry.mechanism)
         };
         let width = self.list.iter().map(|entry| title(entry).chars().count()).max().unwrap_or(0).max(9);
-        writeln!(out, "trial             {:width$}  {:>9}  {:11}  {:>8}  train  held-out", "mechanism", "seed", "state", "epoch")?;
+        writeln!(
+            out,
+            "trial     {:width$}  {:>9}  {:11}  {:>8}  train  held-out",
+            "mechanism", "seed", "state", "epoch"
+        )?;
         for entry in &self.list {
             let percent = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
             let Entry { trial, seed, state, epoch, epochs, .. } = entry;
             let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
             let epoch = format!("{epoch}/{epochs}");
             let title = title(entry);
-            writeln!(out, "{trial}  {title:width$}  {seed:>9}  {:11}  {epoch:>8} {train:>7} {held_out:>7}", state.name())?;
+            writeln!(
+                out,
+                "{}  {title:width$}  {seed:>9}  {:11}  {epoch:>8} {train:>7} {held_out:>7}",
+                &trial[..8],
+                state.name()
+            )?;
         }
         let holders: BTreeSet<&String> = self.list.iter().filter_map(|entry| entry.held_by.as_ref()).collect();
         for holder in holders {

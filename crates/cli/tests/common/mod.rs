@@ -19,8 +19,14 @@ pub(crate) fn semfocus(arguments: &[&str]) -> Output {
 
 /// Runs `semfocus` with these arguments and this input.
 pub(crate) fn semfocus_with_input(arguments: &[&str], input: &str) -> Output {
+    semfocus_in(".", arguments, input)
+}
+
+/// Runs `semfocus` in a folder.
+pub(crate) fn semfocus_in(folder: &str, arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_semfocus"))
         .args(arguments)
+        .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

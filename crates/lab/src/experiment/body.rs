@@ -85,7 +85,8 @@ impl Body {
                 ("scale", DeValue::Table(scales)) => {
                     for (name, scale) in scales.iter() {
                         let key = Place::File(source.clone(), name.span());
-                        let name: Scale = Given { value: name.get_ref().to_string(), place: key }.map(|name| name.parse())?.value;
+                        let name: Scale =
+                            Given { value: name.get_ref().to_string(), place: key }.map(|name| name.parse())?.value;
                         body.scales.insert(name, Body::read(table_of(scale, source)?, source)?);
                     }
                 }
@@ -133,22 +134,20 @@ impl Body {
         Ok(())
     }
 
-    fn read_grid(
-        &mut self,
-        axes: &DeTable<'_>,
-        prefix: &str,
-        source: &Arc<SourceText>,
-    ) -> Result<(), ExperimentError> {
+    fn read_grid(&mut self, axes: &DeTable<'_>, prefix: &str, source: &Arc<SourceText>) -> Result<(), ExperimentError> {
         let mut entries: Vec<_> = axes.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in entries {
             let path = format!("{prefix}{}", key.get_ref());
-            let (place, key_place) = (Place::File(source.clone(), value.span()), Place::File(source.clone(), key.span()));
+            let (place, key_place) =
+                (Place::File(source.clone(), value.span()), Place::File(source.clone(), key.span()));
             match value.get_ref() {
                 DeValue::Table(axes) => self.read_grid(axes, &format!("{path}."), source)?,
                 DeValue::Array(values) => {
                     let place_of = |span| Place::File(source.clone(), span);
-                    let values = values.iter().map(|value| Given { value: to_value(value.get_ref()), place: place_of(value.span()) });
+                    let values = values
+                        .iter()
+                        .map(|value| Given { value: to_value(value.get_ref()), place: place_of(value.span()) });
                     self.add_axis(&path, &key_place, Given { value: values.collect(), place })?;
                 }
                 _ => {
@@ -174,7 +173,9 @@ impl Body {
         let path = known.expect("the list is not empty");
         if settings::find(path).is_some_and(|setting| setting.is_duration) {
             let message = format!("`{path}` cannot be in a grid: a longer trial begins with the shorter one");
-            return Err(ExperimentError::new(message).at(key).help("train as long as the longest and read the shorter off"));
+            return Err(ExperimentError::new(message)
+                .at(key)
+                .help("train as long as the longest and read the shorter off"));
         }
         self.grid.push((path, values));
         Ok(())
@@ -184,8 +185,16 @@ impl Body {
 /// The path of a known setting, if the value is one it takes.
 fn checked(path: &str, key: &Place, given: &Given) -> Result<&'static str, ExperimentError> {
     match path {
-        "mechanism" => return Err(ExperimentError::new("mechanisms are given together, as a list").at(key).help("write `mechanisms = [\"full\", \"topk:5\"]`, or --mechanisms full,topk:5")),
-        "seed" => return Err(ExperimentError::new("seeds are given together").at(key).help("write `seeds = 3`, `seeds = [1, 2, 3]`, or --seeds 3")),
+        "mechanism" => {
+            return Err(ExperimentError::new("mechanisms are given together, as a list")
+                .at(key)
+                .help("write `mechanisms = [\"full\", \"topk:5\"]`, or --mechanisms full,topk:5"));
+        }
+        "seed" => {
+            return Err(ExperimentError::new("seeds are given together")
+                .at(key)
+                .help("write `seeds = 3`, `seeds = [1, 2, 3]`, or --seeds 3"));
+        }
         _ => {}
     }
     let setting = settings::find(path).ok_or_else(|| unknown(path, key))?;
@@ -266,7 +275,10 @@ fn to_value(value: &DeValue<'_>) -> Value {
         DeValue::Array(values) => Value::Array(values.iter().map(|value| to_value(value.get_ref())).collect()),
         DeValue::Table(table) => {
             let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<_>)| -> (String, Value) {
-                (AsRef::<str>::as_ref(key.get_ref() as &std::borrow::Cow<'_, str>).to_owned(), to_value(value.get_ref()))
+                (
+                    AsRef::<str>::as_ref(key.get_ref() as &std::borrow::Cow<'_, str>).to_owned(),
+                    to_value(value.get_ref()),
+                )
             };
             Value::Table(table.iter().map(entry).collect())
         }

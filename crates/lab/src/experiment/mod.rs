@@ -141,7 +141,8 @@ impl Experiment {
         }
         let scales: Vec<&Body> = layers.iter().filter_map(|body| body.scales.get(&scale)).collect();
         if scales.is_empty() && scale != Scale::Full {
-            let help = format!("add a table [scale.{scale}] to it, or leave --scale away: a file runs as it is written");
+            let help =
+                format!("add a table [scale.{scale}] to it, or leave --scale away: a file runs as it is written");
             return Err(ExperimentError::new(format!("`{}` has no scale `{scale}`", experiment.name)).help(help));
         }
         for body in scales {
@@ -303,7 +304,8 @@ fn command_line(request: &Request) -> Result<Body, ExperimentError> {
         let (path, value) = (path.trim(), value.trim());
         // What is no TOML value is text: nobody writes the quotes twice for the shell.
         let value = format!("x = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("x"));
-        let value = value.unwrap_or_else(|| Value::String(text.split_once('=').unwrap_or_default().1.trim().to_owned()));
+        let value =
+            value.unwrap_or_else(|| Value::String(text.split_once('=').unwrap_or_default().1.trim().to_owned()));
         let given = Given { value, place: place.clone() };
         match path {
             "seeds" => body.seeds = Some(given.map(body::seeds)?),

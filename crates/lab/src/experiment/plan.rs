@@ -134,8 +134,11 @@ impl Experiment {
         let given = self.settings.iter().map(|(path, given)| (*path, &given.value));
         let axes = self.axes();
         // Where no point is given, the first value of an axis stands for it.
-        let first: Vec<(&'static str, &Value)> =
-            axes.iter().filter(|_| point.is_empty()).filter_map(|(path, values)| Some((*path, values.first()?))).collect();
+        let first: Vec<(&'static str, &Value)> = axes
+            .iter()
+            .filter(|_| point.is_empty())
+            .filter_map(|(path, values)| Some((*path, values.first()?)))
+            .collect();
         let here = point.iter().map(|(path, value)| (*path, value));
         let all: Vec<(&'static str, &Value)> = given.chain(first.iter().copied()).chain(here).collect();
         let task = all.iter().rev().find(|(path, _)| *path == "task").and_then(|(_, value)| value.as_str());

@@ -27,9 +27,29 @@ macro_rules! files {
 
 /// Tasks first, then figures.
 static FILES: &[File] = files![
-    "even-pairs", "parity", "missing-duplicate", "cycle-navigation", "stack-manipulation", "modular-arithmetic",
-    "solve-equation", "listops", "figure-1", "figure-2", "figure-3", "figure-7", "figure-8", "figure-9", "figure-10",
-    "figure-11", "figure-12", "figure-13", "figure-14", "figure-15", "figure-16", "figure-17", "figure-18",
+    "even-pairs",
+    "parity",
+    "missing-duplicate",
+    "cycle-navigation",
+    "stack-manipulation",
+    "modular-arithmetic",
+    "solve-equation",
+    "listops",
+    "figure-1",
+    "figure-2",
+    "figure-3",
+    "figure-7",
+    "figure-8",
+    "figure-9",
+    "figure-10",
+    "figure-11",
+    "figure-12",
+    "figure-13",
+    "figure-14",
+    "figure-15",
+    "figure-16",
+    "figure-17",
+    "figure-18",
 ];
 
 impl File {
@@ -45,7 +65,10 @@ pub fn presets() -> Vec<Preset> {
         if panels.is_empty() {
             return vec![Preset { name: file.name.to_owned(), file, panel: None }];
         }
-        panels.into_keys().map(|panel| Preset { name: format!("{}{panel}", file.name), file, panel: Some(panel) }).collect()
+        panels
+            .into_keys()
+            .map(|panel| Preset { name: format!("{}{panel}", file.name), file, panel: Some(panel) })
+            .collect()
     };
     FILES.iter().flat_map(of_file).collect()
 }
@@ -64,7 +87,9 @@ pub(super) fn layers(name: &str) -> Result<Vec<Body>, ExperimentError> {
             presets.iter().filter(|preset| preset.file.name == name).map(|preset| preset.name.as_str()).collect();
         match nearest(name, presets.iter().map(|preset| preset.name.as_str())) {
             _ if !panels.is_empty() => error.help(format!("it has panels: {}", panels.join(", "))),
-            Some(near) => error.help(format!("did you mean `{near}`? A file is named by its path, such as ./{name}.toml")),
+            Some(near) => {
+                error.help(format!("did you mean `{near}`? A file is named by its path, such as ./{name}.toml"))
+            }
             None => error.help("`semfocus list experiments` shows all; a file is named by its path"),
         }
     })?;
@@ -100,7 +125,9 @@ pub(super) fn with_bases(body: Body) -> Result<Vec<Body>, ExperimentError> {
         let base_body = known.body()?;
         if !base_body.panels.is_empty() || base_body.base.is_some() {
             let message = format!("`{}` cannot be a base: it has a base or panels itself", base.value);
-            return Err(ExperimentError::new(message).at(&base.place).help("take one of the tasks, such as `even-pairs`"));
+            return Err(ExperimentError::new(message)
+                .at(&base.place)
+                .help("take one of the tasks, such as `even-pairs`"));
         }
         // A claim about the base alone says nothing about what is built on it.
         layers.push(Body { claim: None, ..base_body });

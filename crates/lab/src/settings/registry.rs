@@ -22,12 +22,26 @@ pub struct Setting {
 
 /// How a setting is stored, and with it which values it takes.
 enum Kind {
-    Count { min: usize, max: usize, field: fn(&mut TrialSettings) -> &mut usize },
+    Count {
+        min: usize,
+        max: usize,
+        field: fn(&mut TrialSettings) -> &mut usize,
+    },
     /// `accepts` says in `rule` which numbers are allowed.
-    Number { rule: &'static str, accepts: fn(f64) -> bool, field: fn(&mut TrialSettings) -> &mut f64 },
-    Flag { field: fn(&mut TrialSettings) -> &mut bool },
+    Number {
+        rule: &'static str,
+        accepts: fn(f64) -> bool,
+        field: fn(&mut TrialSettings) -> &mut f64,
+    },
+    Flag {
+        field: fn(&mut TrialSettings) -> &mut bool,
+    },
     /// Any of a few words.
-    Choice { words: &'static [&'static str], get: fn(&TrialSettings) -> &'static str, set: fn(&mut TrialSettings, &str) },
+    Choice {
+        words: &'static [&'static str],
+        get: fn(&TrialSettings) -> &'static str,
+        set: fn(&mut TrialSettings, &str),
+    },
     /// Text, or a number that stands for itself; or nothing.
     Text {
         expected: &'static str,
@@ -148,7 +162,12 @@ fn whole(number: u64) -> Value {
     Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-fn count(path: &'static str, meaning: &'static str, min: usize, field: fn(&mut TrialSettings) -> &mut usize) -> Setting {
+fn count(
+    path: &'static str,
+    meaning: &'static str,
+    min: usize,
+    field: fn(&mut TrialSettings) -> &mut usize,
+) -> Setting {
     Setting { path, meaning, is_duration: false, kind: Kind::Count { min, max: usize::MAX, field } }
 }
 
@@ -281,7 +300,8 @@ fn model() -> Vec<Setting> {
             "a whole number of at least 1",
             |s| s.model.d_head.map(|width| whole(width as u64)),
             |s, text| {
-                s.model.d_head = Some(text.parse().ok().filter(|width| *width > 0).ok_or("expected a whole number of at least 1")?);
+                s.model.d_head =
+                    Some(text.parse().ok().filter(|width| *width > 0).ok_or("expected a whole number of at least 1")?);
                 Ok(())
             },
         ),

@@ -38,7 +38,10 @@ pub(super) fn take(path: &Path) -> Result<Result<Lock, Option<Holder>>, StoreErr
         Ok(()) => {
             let holder = Holder { pid: std::process::id(), host: host(), since: utc_now() };
             let text = serde_json::to_string(&holder).expect("plain fields can be written");
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes())).map_err(failed)?;
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(text.as_bytes()))
+                .map_err(failed)?;
             Ok(Ok(Lock(file)))
         }
         Err(TryLockError::WouldBlock) => {

@@ -235,7 +235,10 @@ impl Store {
 
 /// The experiment as it is stored.
 fn described(experiment: &Experiment) -> String {
-    format!("# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}", experiment.to_toml())
+    format!(
+        "# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}",
+        experiment.to_toml()
+    )
 }
 
 /// `trials.csv`.

@@ -123,7 +123,8 @@ impl Trainer {
         let model = self.model().valid();
         let mut pass = 0;
         let mut evaluate = |split: &Split, count: usize| self.evaluate(&model, split, count, stop, &mut pass);
-        let (train, held_out) = match (evaluate(&self.data.train, self.used), evaluate(&self.data.held_out, usize::MAX)) {
+        let (train, held_out) = match (evaluate(&self.data.train, self.used), evaluate(&self.data.held_out, usize::MAX))
+        {
             (Some(train), Some(held_out)) => (train, held_out),
             _ => {
                 self.progress.seconds = before + began.elapsed().as_secs_f64();
@@ -147,7 +148,8 @@ impl Trainer {
             Some(best) if best.heldout_accuracy >= held_out.accuracy => best,
             _ => Best { epoch, heldout_accuracy: held_out.accuracy },
         };
-        self.progress = Progress { epoch, total_steps: self.progress.total_steps, best: Some(best), ..Progress::default() };
+        self.progress =
+            Progress { epoch, total_steps: self.progress.total_steps, best: Some(best), ..Progress::default() };
         EpochEnd::Complete(record)
     }
 
@@ -193,7 +195,8 @@ impl Trainer {
             let examples = first..count.min(first + EVALUATION_BATCH);
             let labels = &split.labels[examples.clone()];
             let number = self.progress.epoch as u64 * passes + *pass;
-            let logits = model.forward(batch(split, examples).tokens, Pass::evaluation(self.trial.settings.seed, number));
+            let logits =
+                model.forward(batch(split, examples).tokens, Pass::evaluation(self.trial.settings.seed, number));
             *pass += 1;
             let logits = logits.into_data();
             let logits = logits.as_slice::<f32>().expect("models compute in single precision");

@@ -64,12 +64,22 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for round in 0..rounds {
         alone.push(steps.time());
-        epochs.push(time_run(&one_trial(args, 1, 1)?, &scratch, &format!("one-{round}"), Sharing { threads: 1, jobs: 1 })?);
+        epochs.push(time_run(
+            &one_trial(args, 1, 1)?,
+            &scratch,
+            &format!("one-{round}"),
+            Sharing { threads: 1, jobs: 1 },
+        )?);
     }
     eprintln!("measuring four trials side by side on {cores} cores …");
     for round in 0..rounds {
         // Alone again between them: the machine may have changed its pace.
-        epochs.push(time_run(&one_trial(args, 1, 1)?, &scratch, &format!("two-{round}"), Sharing { threads: 1, jobs: 1 })?);
+        epochs.push(time_run(
+            &one_trial(args, 1, 1)?,
+            &scratch,
+            &format!("two-{round}"),
+            Sharing { threads: 1, jobs: 1 },
+        )?);
         let sharing = Sharing { threads: cores, jobs: cores.min(4) };
         let seconds = time_run(&one_trial(args, 4, 1)?, &scratch, &format!("four-{round}"), sharing)?;
         together.push(seconds * cores.min(4) as f64 / 4.0);

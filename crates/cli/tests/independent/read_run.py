@@ -1,0 +1,20 @@
+"""Reads a run with the line of the README. Usage: read_run.py RUN (a finished run of even-pairs with --smoke)"""
+
+import pathlib
+import sys
+
+import pandas as pd
+
+root = pathlib.Path(__file__).resolve().parents[4]
+lines = [line for line in (root / "README.md").read_text().splitlines() if line.startswith("df = ")]
+assert len(lines) == 1, "the README shows one line"
+scope = {"pd": pd, "run": sys.argv[1]}
+exec(lines[0], scope)
+df = scope["df"]
+assert list(df.columns[:8]) == [
+    "epoch", "lr", "train_loss", "train_accuracy", "heldout_loss", "heldout_accuracy", "grad_norm", "seconds",
+], df.columns
+assert set(df["mechanism"]) == {"full", "topk:5", "banded:5", "block:5"}, set(df["mechanism"])
+assert (df["seed"] == 153476998).all() and len(df) == 4, df
+assert df.dtypes["train_accuracy"] == float and df["train_accuracy"].between(0, 1).all()
+print("the README's line reads", len(df), "epochs into pandas")
