@@ -76,11 +76,14 @@ impl std::fmt::Display for Ratio {
     }
 }
 
+/// Paths and values on the axes of the grid.
+pub type Point = Vec<(String, String)>;
+
 /// The rows of one point of the grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Values on the axes of the grid.
-    pub point: Vec<(String, String)>,
+    pub point: Point,
     /// One for each mechanism, in the order of the experiment.
     pub rows: Vec<Row>,
 }
@@ -88,7 +91,7 @@ pub struct Table {
 /// All tables of a store.
 pub fn summarize(store: &Store) -> Result<Vec<Table>, StoreError> {
     let experiment = store.experiment()?;
-    let mut groups: Vec<(Vec<(String, String)>, Vec<StoredTrial>, usize)> = Vec::new();
+    let mut groups: Vec<(Point, Vec<StoredTrial>)> = Vec::new();
     let axes = experiment.axes();
     for (entry, folder) in store.trials()? {
         if !folder.exists() {
@@ -98,19 +101,19 @@ pub fn summarize(store: &Store) -> Result<Vec<Table>, StoreError> {
         let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let value =
             |path: &str| settings::find(path).and_then(|setting| setting.get(&settings)).map_or(String::new(), text);
-        let point: Vec<(String, String)> = axes.iter().map(|(path, _)| ((*path).to_owned(), value(path))).collect();
+        let point: Point = axes.iter().map(|(path, _)| ((*path).to_owned(), value(path))).collect();
         // An epoch after the last one that is asked for does not count.
         let mut records = folder.records()?;
         records.truncate(entry.epochs);
         let trial = StoredTrial { state: folder.state()?, settings, records };
-        match groups.iter_mut().find(|(other, ..)| *other == point) {
-            Some((_, trials, _)) => trials.push(trial),
-            None => groups.push((point, vec![trial], 0)),
+        match groups.iter_mut().find(|(other, _)| *other == point) {
+            Some((_, trials)) => trials.push(trial),
+            None => groups.push((point, vec![trial])),
         }
     }
     let tables = groups
         .into_iter()
-        .map(|(point, trials, _)| Table { point, rows: rows(&experiment.mechanisms, experiment.seeds.len(), &trials) });
+        .map(|(point, trials)| Table { point, rows: rows(&experiment.mechanisms, experiment.seeds.len(), &trials) });
     Ok(tables.collect())
 }
 
