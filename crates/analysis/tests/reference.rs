@@ -1,0 +1,284 @@
+//! The methods against SciPy, lifelines and statsmodels: `reference/statistics.py` made the numbers. What both sides
+//! compute exactly has to agree to 1e-10; where either side draws, the test says how far chance may move it.
+
+use semfocus_analysis::stats::{
+    Arrangements, Arrival, Bootstrap, DRAWS, Differences, Interval, KaplanMeier, LogRank, MAX_ARRANGEMENTS,
+    MAX_EXACT_PAIRS, PermutationTest, SignedRank, area_under_curve, holm, mean, median, normal_cdf, normal_quantile,
+    paired_log_rank, permuted_log_rank, quantile, two_sided,
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Reference {
+    normal: Normal,
+    curves: Vec<Curve>,
+    log_rank: Vec<LogRankCase>,
+    signed_rank: Vec<SignedRankCase>,
+    bootstrap: Vec<BootstrapCase>,
+    holm: Vec<HolmCase>,
+    quantiles: Vec<QuantileCase>,
+    areas: Vec<AreaCase>,
+}
+
+fn reference() -> Reference {
+    serde_json::from_str(include_str!("reference/statistics.json")).expect("the file fits")
+}
+
+/// Times and whether they are arrivals.
+type Group = Vec<(f64, bool)>;
+
+fn arrivals(group: &Group) -> Vec<Arrival> {
+    group.iter().map(|&(time, arrived)| Arrival { time, arrived }).collect()
+}
+
+#[track_caller]
+fn assert_close(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-10 * expected.abs().max(1.0), "{what}: {found}, not {expected}");
+}
+
+#[derive(Deserialize)]
+struct Normal {
+    cdf: Vec<(f64, f64, f64)>,
+    quantile: Vec<(f64, f64)>,
+}
+
+#[test]
+fn the_normal_distribution_is_right_to_twelve_digits() {
+    let relative = |found: f64, expected: f64| (found - expected).abs() / expected.abs();
+    let Normal { cdf, quantile } = reference().normal;
+    for (x, below, outside) in cdf {
+        assert!(relative(normal_cdf(x), below) < 1e-12, "cdf of {x}: {}, not {below}", normal_cdf(x));
+        assert!(relative(two_sided(x), outside) < 1e-12, "outside {x}: {}, not {outside}", two_sided(x));
+    }
+    for (p, x) in quantile {
+        assert!(relative(normal_quantile(p), x) < 1e-12, "quantile of {p}: {}, not {x}", normal_quantile(p));
+    }
+}
+
+#[derive(Deserialize)]
+struct Curve {
+    name: String,
+    group: Group,
+    /// Time, at risk, events, censored, survival, both ends of the interval.
+    steps: Vec<(f64, usize, usize, usize, f64, f64, f64)>,
+    median: Option<f64>,
+    horizon: f64,
+    restricted_mean: f64,
+    standard_error: f64,
+}
+
+#[test]
+fn curves() {
+    for case in reference().curves {
+        let curve = KaplanMeier::new(&arrivals(&case.group));
+        assert_eq!(curve.steps.len(), case.steps.len(), "{}", case.name);
+        for (step, &(time, at_risk, events, censored, survival, low, high)) in curve.steps.iter().zip(&case.steps) {
+            let what = format!("{} at {time}", case.name);
+            assert_eq!(
+                (step.time, step.at_risk, step.events, step.censored),
+                (time, at_risk, events, censored),
+                "{what}"
+            );
+            assert_close(step.survival, survival, &what);
+            match step.interval {
+                Some(interval) => {
+                    assert_close(interval.low, low, &what);
+                    assert_close(interval.high, high, &what);
+                }
+                // Where the formula has no value, lifelines repeats the estimate.
+                None => assert!(low == high && (low == 0.0 || low == 1.0), "{what}: no interval"),
+            }
+        }
+        assert_eq!(curve.median(), case.median, "{}", case.name);
+        let restricted = curve.restricted_mean(case.horizon).expect("a mean");
+        assert_close(restricted.mean, case.restricted_mean, &case.name);
+        assert_close(restricted.standard_error, case.standard_error, &case.name);
+    }
+}
+
+#[derive(Deserialize)]
+struct LogRankCase {
+    name: String,
+    first: Group,
+    second: Group,
+    chi_squared: Option<f64>,
+    p_value: f64,
+    permuted: f64,
+    permuted_arrangements: u64,
+    permuted_draws: Option<u64>,
+    paired: Option<f64>,
+    paired_draws: Option<u64>,
+}
+
+#[test]
+fn log_rank_by_the_chi_squared_distribution() {
+    for case in reference().log_rank {
+        let test = LogRank::new(&arrivals(&case.first), &arrivals(&case.second));
+        assert_eq!(test.chi_squared().is_some(), case.chi_squared.is_some(), "{}", case.name);
+        assert_close(test.chi_squared().unwrap_or(0.0), case.chi_squared.unwrap_or(0.0), &case.name);
+        assert_close(test.p_value(), case.p_value, &case.name);
+    }
+}
+
+/// An exact p-value has to be the same. Drawn ones may differ by five standard errors, of both sides if both drew, and
+/// by the one arrangement that is counted although it was not drawn.
+#[track_caller]
+fn assert_permuted(test: PermutationTest, expected: f64, expected_draws: Option<u64>, what: &str) {
+    match test.arrangements {
+        Arrangements::All(_) => {
+            assert_eq!(expected_draws, None, "{what}");
+            assert_close(test.p_value, expected, what);
+        }
+        Arrangements::Drawn(draws) => {
+            assert_eq!(draws, DRAWS, "{what}");
+            let one_over_draws = 1.0 / draws as f64 + expected_draws.map_or(0.0, |draws| 1.0 / draws as f64);
+            let allowed = 5.0 * (expected * (1.0 - expected) * one_over_draws).sqrt() + 1e-5;
+            assert!((test.p_value - expected).abs() < allowed, "{what}: {}, not {expected}", test.p_value);
+        }
+    }
+}
+
+#[test]
+fn log_rank_by_permutation() {
+    let mut drawn = 0;
+    for case in reference().log_rank {
+        let test = permuted_log_rank(&arrivals(&case.first), &arrivals(&case.second), 5);
+        let all = case.permuted_arrangements;
+        if all <= MAX_ARRANGEMENTS {
+            assert_eq!(test.arrangements, Arrangements::All(all), "{}", case.name);
+        } else {
+            drawn += 1;
+        }
+        assert_permuted(test, case.permuted, case.permuted_draws, &case.name);
+    }
+    assert_eq!(drawn, 3, "both ways are to be tried");
+}
+
+#[test]
+fn log_rank_by_permutation_within_pairs() {
+    let mut drawn = 0;
+    for case in reference().log_rank {
+        let Some(expected) = case.paired else { continue };
+        let pairs: Vec<_> = arrivals(&case.first).into_iter().zip(arrivals(&case.second)).collect();
+        let test = paired_log_rank(&pairs, 6);
+        if pairs.len() <= MAX_EXACT_PAIRS {
+            assert_eq!(test.arrangements, Arrangements::All(1 << pairs.len()), "{}", case.name);
+        } else {
+            drawn += 1;
+        }
+        assert_permuted(test, expected, case.paired_draws, &case.name);
+    }
+    assert_eq!(drawn, 2, "both ways are to be tried");
+}
+
+#[derive(Deserialize)]
+struct SignedRankCase {
+    name: String,
+    values: Vec<f64>,
+    used: usize,
+    positive: f64,
+    p_value: f64,
+    mean: f64,
+    median: f64,
+    hodges_lehmann: f64,
+}
+
+#[test]
+fn signed_ranks_and_sizes_of_differences() {
+    for case in reference().signed_rank {
+        let test = SignedRank::new(&case.values);
+        assert_eq!((test.used, test.positive), (case.used, case.positive), "{}", case.name);
+        assert_eq!(test.positive + test.negative, (case.used * (case.used + 1)) as f64 / 2.0, "{}", case.name);
+        assert_eq!(test.exact, case.used <= 50, "{}", case.name);
+        assert_close(test.p_value, case.p_value, &case.name);
+        let sizes = Differences::new(&case.values).expect("some differences");
+        assert_eq!(sizes.pairs, case.values.len());
+        assert_close(sizes.mean, case.mean, &case.name);
+        assert_close(sizes.median, case.median, &case.name);
+        assert_close(sizes.hodges_lehmann, case.hodges_lehmann, &case.name);
+    }
+}
+
+#[derive(Deserialize)]
+struct BootstrapCase {
+    name: String,
+    values: Vec<f64>,
+    mean: Option<ReferenceInterval>,
+    median: Option<ReferenceInterval>,
+}
+
+#[derive(Deserialize)]
+struct ReferenceInterval {
+    low: f64,
+    high: f64,
+    standard_error: f64,
+}
+
+/// Both sides draw 200,000 resamples. An end is a quantile of them near 2.5 %, which chance moves by about 0.006
+/// standard errors of the statistic (√(p(1-p)/B) over the normal density there); the bias correction moves it by as
+/// much again. Both together, on both sides: 0.012. Skewed samples reach further out, where quantiles are less sure, so
+/// 0.08 is allowed. That is also more than one step of the mean of the values with most ties. A median is one of a few
+/// values, so that its ends agree exactly.
+#[test]
+fn bootstrap_intervals() {
+    let bootstrap = Bootstrap { resamples: 200_000, seed: 3 };
+    for case in reference().bootstrap {
+        let of_mean = bootstrap.interval(&case.values, |sample| mean(sample).unwrap()).unwrap();
+        let of_median = bootstrap.interval(&case.values, |sample| median(sample).unwrap()).unwrap();
+        for (what, found, expected) in [("mean", of_mean, case.mean), ("median", of_median, case.median)] {
+            let Some(expected) = expected else { continue };
+            let Interval { low, high } = found;
+            let off = f64::max((low - expected.low).abs(), (high - expected.high).abs()) / expected.standard_error;
+            assert!(
+                off < 0.08,
+                "{what} of {}: {low}..{high}, not {}..{}: off by {off} standard errors",
+                case.name,
+                expected.low,
+                expected.high
+            );
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct HolmCase {
+    raw: Vec<f64>,
+    adjusted: Vec<f64>,
+}
+
+#[test]
+fn holm_adjusts_as_statsmodels_does() {
+    for case in reference().holm {
+        for (found, expected) in holm(&case.raw).into_iter().zip(&case.adjusted) {
+            assert_close(found, *expected, &format!("{:?}", case.raw));
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct QuantileCase {
+    values: Vec<f64>,
+    quantiles: Vec<(f64, f64)>,
+}
+
+#[test]
+fn quantiles_interpolate_as_numpy_does() {
+    for case in reference().quantiles {
+        for (q, expected) in case.quantiles {
+            assert_close(quantile(&case.values, q).unwrap(), expected, &format!("{q} of {:?}", case.values));
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct AreaCase {
+    points: Vec<(f64, f64)>,
+    area: f64,
+}
+
+#[test]
+fn areas_by_the_trapezoid_rule() {
+    for case in reference().areas {
+        assert_close(area_under_curve(&case.points), case.area, "area");
+    }
+}

@@ -1,0 +1,124 @@
+//! How often the tests reject and the intervals cover, on simulated experiments. Seeds are fixed, so a test that passes
+//! keeps passing; the limits are those which a right method exceeds less than once in a thousand seeds.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use semfocus_analysis::stats::{
+    Arrival, Bootstrap, SignedRank, mean, normal_quantile, paired_log_rank, permuted_log_rank,
+};
+
+/// Significance level of the tests.
+const LEVEL: f64 = 0.05;
+
+struct World {
+    words: ChaCha8Rng,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        World { words: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    /// A uniform number in 0..1, both ends excluded.
+    fn uniform(&mut self) -> f64 {
+        (f64::from(self.words.next_u32()) + 0.5) / 2f64.powi(32)
+    }
+
+    fn normal(&mut self) -> f64 {
+        normal_quantile(self.uniform())
+    }
+
+    /// The epoch of an arrival, exponential with this mean; after 30 epochs the trial is given up.
+    fn arrival(&mut self, mean: f64) -> Arrival {
+        let epoch = (-mean * self.uniform().ln()).ceil();
+        if epoch <= 30.0 { Arrival::at(epoch) } else { Arrival::not_by(30.0) }
+    }
+
+    fn arrivals(&mut self, count: usize, mean: f64) -> Vec<Arrival> {
+        (0..count).map(|_| self.arrival(mean)).collect()
+    }
+
+    /// Pairs that share the luck of their seed, a factor between 1/4 and 4 on both means.
+    fn pairs(&mut self, count: usize, first: f64, second: f64) -> Vec<(Arrival, Arrival)> {
+        let pair = |_| {
+            let luck = 4f64.powf(2.0 * self.uniform() - 1.0);
+            (self.arrival(first * luck), self.arrival(second * luck))
+        };
+        (0..count).map(pair).collect()
+    }
+}
+
+/// Share of experiments in which the test rejects.
+fn rejected(experiments: usize, seed: u64, mut p_value: impl FnMut(&mut World) -> f64) -> f64 {
+    let mut world = World::new(seed);
+    (0..experiments).filter(|_| p_value(&mut world) <= LEVEL).count() as f64 / experiments as f64
+}
+
+/// At most the level, but for 3.3 binomial standard errors; and not much less, for a test that never rejects is no
+/// test. Half a percent is left for p-values that come in steps.
+#[track_caller]
+fn assert_keeps_level(share: f64, experiments: usize) {
+    let error = (LEVEL * (1.0 - LEVEL) / experiments as f64).sqrt();
+    assert!(share < LEVEL + 3.3 * error, "rejected {share} of {experiments} where nothing was to be found");
+    assert!(share > LEVEL - 0.005 - 3.3 * error, "rejected only {share} of {experiments}");
+}
+
+#[test]
+fn permuted_log_rank_keeps_its_level_and_finds_an_effect() {
+    let p_value = |world: &mut World, first, second| {
+        let (first, second) = (world.arrivals(8, first), world.arrivals(7, second));
+        permuted_log_rank(&first, &second, 1).p_value
+    };
+    assert_keeps_level(rejected(2000, 1, |world| p_value(world, 15.0, 15.0)), 2000);
+    let power = rejected(500, 2, |world| p_value(world, 6.0, 60.0));
+    assert!(power > 0.8, "found a tenfold difference only {power} of the time");
+}
+
+#[test]
+fn paired_log_rank_keeps_its_level_and_finds_an_effect() {
+    let p_value = |world: &mut World, second| paired_log_rank(&world.pairs(10, 10.0, second), 1).p_value;
+    assert_keeps_level(rejected(2000, 3, |world| p_value(world, 10.0)), 2000);
+    let power = rejected(500, 4, |world| p_value(world, 80.0));
+    assert!(power > 0.8, "found an eightfold difference only {power} of the time");
+}
+
+/// Drawn arrangements, as with many pairs, must not reject more often either. Each test draws 99,999 of them, so these
+/// are few experiments.
+#[test]
+fn drawn_arrangements_keep_the_level() {
+    assert_keeps_level(rejected(100, 5, |world| paired_log_rank(&world.pairs(20, 10.0, 10.0), 1).p_value), 100);
+}
+
+#[test]
+fn signed_rank_keeps_its_level_and_finds_an_effect() {
+    for (count, seed) in [(10, 6), (30, 7), (60, 8)] {
+        let p_value = |world: &mut World, shift: f64| {
+            let differences: Vec<f64> = (0..count).map(|_| world.normal() + shift).collect();
+            SignedRank::new(&differences).p_value
+        };
+        assert_keeps_level(rejected(4000, seed, |world| p_value(world, 0.0)), 4000);
+        let power = rejected(500, seed, |world| p_value(world, 1.2));
+        assert!(power > 0.8, "found a shift of 1.2 in {count} only {power} of the time");
+    }
+}
+
+fn coverage(count: usize, experiments: usize, seed: u64) -> f64 {
+    let mut world = World::new(seed);
+    let covered = (0..experiments as u64).filter(|&experiment| {
+        let values: Vec<f64> = (0..count).map(|_| world.normal()).collect();
+        let bootstrap = Bootstrap { resamples: 1000, seed: experiment };
+        bootstrap.interval(&values, |sample| mean(sample).unwrap()).unwrap().contains(0.0)
+    });
+    covered.count() as f64 / experiments as f64
+}
+
+/// What the documentation of [`Bootstrap`] says, but for rounding and 3.3 binomial standard errors. Less than 95 % is
+/// to be expected of few values: they show too little of the spread.
+#[test]
+fn intervals_cover_as_documented() {
+    for (count, documented) in [(3, 0.72), (5, 0.84), (10, 0.90), (20, 0.92)] {
+        let (experiments, covered) = (2000, coverage(count, 2000, 9));
+        let error = (documented * (1.0 - documented) / f64::from(experiments)).sqrt();
+        assert!((covered - documented).abs() < 0.005 + 3.3 * error, "{count} values: covered {covered}");
+    }
+}
