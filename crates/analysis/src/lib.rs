@@ -2,7 +2,9 @@
 //!
 //! | to find | look in |
 //! |---|---|
+//! | what a run shows: measures, comparisons, verdicts | [`evidence`] |
 //! | the statistical methods: pure functions of numbers and a seed | [`stats`] |
 #![forbid(unsafe_code)]
 
+pub mod evidence;
 pub mod stats;

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod evidence;
 mod output;
 mod progress;
-mod tables;
+
 mod text;
 
 use std::io::{self, BufWriter, Write};
@@ -30,6 +31,8 @@ enum Command {
     Run(commands::run::Args),
     /// Show how far a run is
     Status(commands::status::Args),
+    /// Compare the mechanisms of a run with full attention, and say what it shows
+    Compare(commands::compare::Args),
     /// Show all about one trial
     Show(commands::show::Args),
     /// Show what there is to choose from
@@ -78,6 +81,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
     match cli.command {
         Command::Run(args) => return commands::run::run(&args, out),
         Command::Status(args) => commands::status::run(&args, out)?,
+        Command::Compare(args) => commands::compare::run(&args, out)?,
         Command::Show(args) => commands::show::run(&args, out)?,
         Command::List(args) => commands::list::run(&args, out)?,
         Command::Data(args) => commands::data::run(&args, out)?,

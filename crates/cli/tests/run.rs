@@ -138,7 +138,7 @@ fn a_diverged_trial_is_a_result() {
     let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["diverged"].as_array().unwrap().len(), 4, "{report}");
     assert_eq!(report["finished"], 8);
-    assert_eq!(report["tables"].as_array().unwrap().len(), 2);
+    assert_eq!(report["comparison"].as_array().unwrap().len(), 4, "two mechanisms at two points");
     assert!(output.stderr.contains("diverged in epoch 1"), "{}", output.stderr);
     let status = semfocus(&["status", &dir]);
     assert!(status.stdout.contains("4 done, 0 running, 4 diverged, 0 failed, 0 left"), "{}", status.stdout);

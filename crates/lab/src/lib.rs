@@ -11,7 +11,6 @@
 //! | the files of a run | [`store`] |
 //! | many trials side by side | [`executor`] |
 //! | how long it will take | [`estimate`] |
-//! | what was found, in a table | [`summary`] |
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
@@ -21,7 +20,6 @@ pub mod experiment;
 pub mod settings;
 pub mod store;
 pub mod study;
-pub mod summary;
 pub mod training;
 
 pub use experiment::{Experiment, ExperimentError, Plan, Request, Scale, Trial, TrialId};

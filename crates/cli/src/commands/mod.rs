@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod bench;
+pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod list;
 pub(crate) mod run;

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::Evidence;
 use semfocus_lab::estimate::{Estimator, disk};
 use semfocus_lab::executor::{self, InStore, Sharing, TrialEnd};
 use semfocus_lab::store::{Found, Session, State};
-use semfocus_lab::summary::{self, Table};
 use semfocus_lab::{Experiment, Plan, Request, Scale, Store, Trial};
 use serde::Serialize;
 
 use crate::progress::Progress;
 use crate::text::{duration, paragraph, size};
-use crate::{Error, Exit, tables};
+use crate::{Error, Exit, evidence};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -246,7 +246,9 @@ struct Report<'a> {
     diverged: Vec<String>,
     failed: Vec<Failure>,
     interrupted: bool,
-    tables: Vec<Table>,
+    comparison: Vec<evidence::Row>,
+    #[serde(skip)]
+    evidence: Evidence,
 }
 
 #[derive(Serialize)]
@@ -272,6 +274,7 @@ impl<'a> Report<'a> {
             TrialEnd::Over { state: State::Diverged, .. } => Some(title(*id)),
             _ => None,
         });
+        let evidence = Evidence::read(store, semfocus_analysis::evidence::GOAL)?;
         let finished = ends.iter().filter(|(_, end)| matches!(end, TrialEnd::Over { .. })).count();
         Ok(Report {
             experiment: &experiment.name,
@@ -284,7 +287,8 @@ impl<'a> Report<'a> {
             diverged: diverged.collect(),
             failed: failed.collect(),
             interrupted: interrupted && finished < plan.trials.len(),
-            tables: summary::summarize(store)?,
+            comparison: evidence::rows(&evidence),
+            evidence,
         })
     }
 
@@ -303,7 +307,7 @@ impl<'a> Report<'a> {
             serde_json::to_writer_pretty(&mut *out, self)?;
             writeln!(out)?;
         } else {
-            tables::print(&self.tables, out)?;
+            evidence::print(&self.evidence, out)?;
         }
         out.flush()?;
         for Failure { trial, message } in &self.failed {

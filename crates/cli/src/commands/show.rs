@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::GOAL;
 use semfocus_lab::TrialSettings;
 use semfocus_lab::settings;
 use semfocus_lab::store::{CheckpointName, Environment, EpochRecord, State, Status, TrialFolder};
-use semfocus_lab::summary::THRESHOLD;
 use serde::Serialize;
 
 use crate::Error;
@@ -101,9 +101,9 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     if !changed.is_empty() {
         paragraph(out, "settings   ", &format!("{} (the rest is as usual: trial.toml)", changed.join(", ")))?;
     }
-    let reached = epochs.iter().find(|record| record.train_accuracy >= THRESHOLD);
+    let reached = epochs.iter().find(|record| GOAL.is_reached(record));
     let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
-    writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * THRESHOLD)?;
+    writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * GOAL.value)?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {
         writeln!(out, "best       held-out accuracy {:.1} % in epoch {}", 100.0 * best.heldout_accuracy, best.epoch)?;
     }

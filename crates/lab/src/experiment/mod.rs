@@ -244,7 +244,12 @@ impl Experiment {
         } else if self.seeds != other.seeds {
             words.push(format!("seeds {:?} instead of {:?}", self.seeds, other.seeds));
         }
-        if self.mechanisms != other.mechanisms {
+        if self.mechanisms.len() < other.mechanisms.len()
+            && self.mechanisms.iter().all(|m| other.mechanisms.contains(m))
+        {
+            let (here, there) = (self.mechanisms.len(), other.mechanisms.len());
+            words.push(format!("{here} mechanism{} instead of {there}", if here == 1 { "" } else { "s" }));
+        } else if self.mechanisms != other.mechanisms {
             words.push(format!("mechanisms {} instead of {}", self.mechanisms.join(" "), other.mechanisms.join(" ")));
         }
         let (mine, theirs) = (self.settings_at(&[], "full", 0)?, other.settings_at(&[], "full", 0)?);

@@ -1,13 +1,13 @@
 //! All settings of a trial: what is trained on what, and how.
 
+mod goal;
 mod registry;
-mod stop;
 
 use semfocus_nn::{ModelConfig, OptimizerConfig};
 use semfocus_tasks::Settings as DataSettings;
 
+pub use goal::{Goal, Metric};
 pub use registry::{Setting, all, find, nearest};
-pub use stop::{Metric, StopWhen};
 
 /// Everything that determines a trial. With the same settings it gives the same bits.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ pub struct Training {
     /// The optimiser.
     pub optimizer: OptimizerConfig,
     /// Goal at which a trial ends before its last epoch, if any.
-    pub stop_when: Option<StopWhen>,
+    pub stop_when: Option<Goal>,
 }
 
 impl Default for TrialSettings {

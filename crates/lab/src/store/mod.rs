@@ -18,18 +18,22 @@
 
 mod environment;
 pub mod files;
+mod index;
 mod lock;
 mod records;
 mod status;
+mod stored;
 mod trial;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use environment::{Environment, Session, utc_now};
+pub use index::{IndexEntry, Point};
 pub use lock::{Holder, Lock};
 pub use records::EpochRecord;
 pub use status::{Best, State, Status};
+pub use stored::StoredTrial;
 pub use trial::{CheckpointName, TrialFolder};
 
 use crate::experiment::{Experiment, ExperimentError, Plan, TrialId};
@@ -95,15 +99,6 @@ impl StoreError {
     }
 }
 
-/// A line of `trials.csv`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexEntry {
-    /// Name of the trial's folder.
-    pub id: TrialId,
-    /// Epochs that are planned.
-    pub epochs: usize,
-}
-
 /// A run store.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -148,7 +143,7 @@ impl Store {
         let _lock = lock::wait(&store.dir.join("trials").join("lock"))?;
         let found = if store.experiment_path().is_file() { store.compare(experiment, plan)? } else { Found::Nothing };
         if found != Found::TheSame {
-            files::write_whole(&store.dir.join("trials.csv"), index(plan).as_bytes())?;
+            files::write_whole(&store.dir.join("trials.csv"), index::write(plan).as_bytes())?;
             // Last: a folder with this file is complete.
             files::write_whole(&store.experiment_path(), described(experiment).as_bytes())?;
         }
@@ -170,16 +165,7 @@ impl Store {
 
     /// The trials that `trials.csv` lists, in their order.
     pub fn index(&self) -> Result<Vec<IndexEntry>, StoreError> {
-        let path = self.dir.join("trials.csv");
-        let text = std::fs::read_to_string(&path).map_err(|error| StoreError::io("read", &path, error))?;
-        let entry = |(line, text): (usize, &str)| {
-            let mut fields = text.split(',');
-            let id = fields.next().and_then(|id| id.parse().ok());
-            let epochs = fields.next().and_then(|epochs| epochs.parse().ok());
-            let broken = || StoreError::broken(&path, format!("line {}: expected an id and epochs", line + 1));
-            id.zip(epochs).map(|(id, epochs)| IndexEntry { id, epochs }).ok_or_else(broken)
-        };
-        text.lines().enumerate().skip(1).map(entry).collect()
+        index::read(&self.dir.join("trials.csv"))
     }
 
     /// The folder of a trial, whether it is there or not.
@@ -239,28 +225,4 @@ fn described(experiment: &Experiment) -> String {
         "# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}",
         experiment.to_toml()
     )
-}
-
-/// `trials.csv`.
-fn index(plan: &Plan) -> String {
-    let field = |text: &str| {
-        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-    };
-    let axes = plan.trials.first().map_or(&[][..], |trial| &trial.point);
-    let mut text = "trial,epochs,task,mechanism,seed".to_owned();
-    for (path, _) in axes {
-        text += &format!(",{path}");
-    }
-    text.push('\n');
-    for trial in &plan.trials {
-        let settings = &trial.settings;
-        let (task, mechanism, seed) = (field(&settings.task), field(&settings.mechanism), settings.seed);
-        text += &format!("{},{},{task},{mechanism},{seed}", trial.id, settings.training.epochs);
-        for (_, value) in &trial.point {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            text += &format!(",{}", field(&value));
-        }
-        text.push('\n');
-    }
-    text
 }

@@ -1,4 +1,4 @@
-//! The goal at which a trial may end early, and the metrics it can name.
+//! Goals: a metric and the value it is to reach. A trial may end early at one, and comparisons ask when it was reached.
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,14 +54,14 @@ impl Metric {
 
 /// A goal such as `train_accuracy >= 0.99` or `heldout_loss <= 0.1`: accuracies rise to it, losses fall to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StopWhen {
+pub struct Goal {
     /// What is measured.
     pub metric: Metric,
     /// The value to reach.
     pub value: f64,
 }
 
-impl StopWhen {
+impl Goal {
     /// Whether an epoch reached the goal.
     pub fn is_reached(&self, record: &EpochRecord) -> bool {
         let value = self.metric.of(record);
@@ -69,13 +69,13 @@ impl StopWhen {
     }
 }
 
-impl fmt::Display for StopWhen {
+impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.metric.name(), if self.metric.is_accuracy() { ">=" } else { "<=" }, self.value)
     }
 }
 
-impl FromStr for StopWhen {
+impl FromStr for Goal {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -98,7 +98,7 @@ impl FromStr for StopWhen {
         if metric.is_accuracy() && !(0.0..=1.0).contains(&value) {
             return Err(format!("an accuracy is a fraction from 0 to 1, got {value}"));
         }
-        Ok(StopWhen { metric, value })
+        Ok(Goal { metric, value })
     }
 }
 
@@ -121,17 +121,17 @@ mod tests {
 
     #[test]
     fn goals_are_read_and_reached() {
-        let goal: StopWhen = "train_accuracy>=0.95".parse().unwrap();
+        let goal: Goal = "train_accuracy>=0.95".parse().unwrap();
         assert_eq!(goal.to_string(), "train_accuracy >= 0.95");
         assert!(goal.is_reached(&record(0.95, 1.0)) && !goal.is_reached(&record(0.949, 0.0)));
-        let goal: StopWhen = "train_loss <= 0.1".parse().unwrap();
+        let goal: Goal = "train_loss <= 0.1".parse().unwrap();
         assert!(goal.is_reached(&record(0.0, 0.1)) && !goal.is_reached(&record(1.0, 0.11)));
         assert!(!goal.is_reached(&record(1.0, f64::NAN)));
     }
 
     #[test]
     fn senseless_goals_are_refused() {
-        let message = |text: &str| text.parse::<StopWhen>().unwrap_err();
+        let message = |text: &str| text.parse::<Goal>().unwrap_err();
         assert!(message("train_acuracy >= 0.9").contains("did you mean `train_accuracy`?"));
         assert!(message("train_accuracy <= 0.9").contains("accuracies rise"));
         assert!(message("train_accuracy >= 95").contains("from 0 to 1"));

@@ -1,0 +1,67 @@
+//! How the speed-up of a mechanism varies over a grid.
+
+use serde::Serialize;
+
+use super::speedup::Ratio;
+use super::{BASELINE, Evidence};
+use crate::evidence::verdict::Learning;
+
+/// The speed-up of a mechanism over the points of a grid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Robustness {
+    /// The mechanism.
+    pub mechanism: String,
+    /// Points at which it can be compared.
+    pub points: usize,
+    /// Points at which it learns faster by the rule, or is sooner in all of too few seeds.
+    pub faster: usize,
+    /// Points at which it learns slower, in the same sense.
+    pub slower: usize,
+    /// Least speed-up, and its point.
+    pub least: Option<(Ratio, String)>,
+    /// Greatest speed-up, and its point.
+    pub greatest: Option<(Ratio, String)>,
+}
+
+/// One line for each mechanism; none without a grid.
+pub fn robustness(evidence: &Evidence) -> Vec<Robustness> {
+    if evidence.points.len() < 2 {
+        return Vec::new();
+    }
+    let mechanisms = evidence.experiment.mechanisms.iter().filter(|mechanism| *mechanism != BASELINE);
+    mechanisms
+        .map(|mechanism| {
+            let compared: Vec<_> = evidence
+                .points
+                .iter()
+                .filter_map(|point| {
+                    let of = point.mechanisms.iter().find(|other| other.mechanism == *mechanism)?;
+                    Some((point_name(&point.point), of.versus_full.as_ref()?))
+                })
+                .collect();
+            let count = |wanted: [Learning; 2]| {
+                compared.iter().filter(|(_, comparison)| wanted.contains(&comparison.learning.finding)).count()
+            };
+            let mut ratios: Vec<(Ratio, String)> = compared
+                .iter()
+                .filter_map(|(name, comparison)| Some((comparison.epochs?.ratio, name.clone())))
+                .collect();
+            ratios.sort_by(|(one, _), (other, _)| one.value().total_cmp(&other.value()));
+            Robustness {
+                mechanism: mechanism.clone(),
+                points: compared.len(),
+                faster: count([Learning::Faster, Learning::FasterInAll]),
+                slower: count([Learning::Slower, Learning::SlowerInAll]),
+                least: ratios.first().cloned(),
+                greatest: ratios.last().cloned(),
+            }
+        })
+        .collect()
+}
+
+/// A point in words: `blocks = 6, heads = 2`.
+pub fn point_name(point: &[(String, String)]) -> String {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let parts: Vec<String> = point.iter().map(|(path, value)| format!("{} = {value}", last(path))).collect();
+    parts.join(", ")
+}

@@ -1,0 +1,277 @@
+//! Evidence from stores with made-up trials, against numbers worked out by hand.
+
+use std::path::{Path, PathBuf};
+
+use semfocus_analysis::evidence::robustness::robustness;
+use semfocus_analysis::evidence::speedup::Ratio;
+use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
+use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
+use semfocus_lab::store::{EpochRecord, State, Status, Store};
+use semfocus_lab::{Experiment, Request, Trial};
+
+/// A folder that is gone at the end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn scratch(name: &str) -> Scratch {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("evidence-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    Scratch(path)
+}
+
+/// What a made-up trial does: the epoch in which it jumps from chance to its final held-out accuracy, if it does.
+#[derive(Clone, Copy)]
+struct Course {
+    jump: Option<usize>,
+    accuracy: f64,
+    epochs: usize,
+    state: State,
+}
+
+const EPOCHS: usize = 20;
+
+fn jump(epoch: usize) -> Course {
+    Course { jump: Some(epoch), accuracy: 0.99, epochs: EPOCHS, state: State::Finished }
+}
+
+const NEVER: Course = Course { jump: None, accuracy: 0.5, epochs: EPOCHS, state: State::Finished };
+
+/// A store in which every trial does what `course` says.
+fn store(
+    dir: &Path,
+    mechanisms: &[&str],
+    seeds: usize,
+    more: &[&str],
+    course: impl Fn(&Trial) -> Option<Course>,
+) -> Store {
+    let request = Request {
+        experiment: "even-pairs".to_owned(),
+        mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
+        seeds: Some(seeds),
+        epochs: Some(EPOCHS),
+        overrides: more.iter().map(|&text| text.to_owned()).collect(),
+        ..Request::default()
+    };
+    let experiment = Experiment::resolve(&request).unwrap();
+    let plan = experiment.plan().unwrap();
+    let (store, _) = Store::create(dir, &experiment, &plan).unwrap();
+    for trial in &plan.trials {
+        let Some(course) = course(trial) else { continue };
+        let folder = store.trial(trial.id);
+        let _lock = folder.lock().unwrap().unwrap();
+        folder.write_settings(&trial.settings).unwrap();
+        for epoch in 1..=course.epochs {
+            let learned = course.jump.is_some_and(|jump| epoch >= jump);
+            let record = EpochRecord {
+                epoch,
+                lr: 0.1,
+                train_loss: if learned { 0.01 } else { 0.69 },
+                train_accuracy: if learned { 1.0 } else { 0.5 },
+                heldout_loss: 0.5,
+                heldout_accuracy: if learned { course.accuracy } else { 0.5 },
+                grad_norm: 1.0,
+                seconds: 2.0,
+            };
+            folder.append_record(&record).unwrap();
+        }
+        let status = Status {
+            state: course.state,
+            epoch: course.epochs,
+            epochs: EPOCHS,
+            best: None,
+            diverged_in: None,
+            message: None,
+            updated: String::new(),
+        };
+        folder.write_status(&status).unwrap();
+    }
+    store
+}
+
+fn seed_number(trial: &Trial) -> usize {
+    semfocus_lab::study::SEEDS.iter().position(|seed| *seed == trial.settings.seed).unwrap()
+}
+
+fn mechanism<'a>(evidence: &'a Evidence, name: &str) -> &'a MechanismEvidence {
+    evidence.points[0].mechanisms.iter().find(|mechanism| mechanism.mechanism == name).unwrap()
+}
+
+#[test]
+fn five_seeds_show_what_is_there() {
+    let scratch = scratch("five");
+    let store = store(&scratch.0, &["full", "topk:5", "banded:5", "block:5"], 5, &[], |trial| {
+        let seed = seed_number(trial);
+        Some(match trial.settings.mechanism.as_str() {
+            "full" => jump(10 + seed),
+            "topk:5" => jump(2 + seed % 2),
+            "banded:5" => NEVER,
+            _ => jump(10 + seed), // exactly as full attention
+        })
+    });
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    let (full, topk) = (mechanism(&evidence, "full"), mechanism(&evidence, "topk:5"));
+    assert_eq!((full.reached, full.median_epochs_to_threshold), (5, Some(12.0)));
+    assert_eq!((topk.reached, topk.median_epochs_to_threshold), (5, Some(2.0)));
+    // Full: 10 to 14, all before the horizon of 20 epochs that the band was watched for.
+    assert_eq!(full.restricted_mean_epochs.unwrap().mean, 12.0);
+    let comparison = topk.versus_full.as_ref().unwrap();
+    // Seed by seed: 10/2, 11/3, 12/2, 13/3, 14/2: the median is 5.
+    assert_eq!(comparison.epochs.unwrap().ratio, Ratio::Exactly(5.0));
+    assert_eq!(comparison.seconds.unwrap().ratio, Ratio::Exactly(5.0), "every epoch takes 2 s");
+    assert!(comparison.flops.unwrap().ratio.value() > 5.0, "an epoch of top-k needs less arithmetic");
+    // 252 divisions of ten trials; no other is as extreme but its mirror image.
+    assert!((comparison.log_rank.p_value - 2.0 / 252.0).abs() < 1e-12);
+    assert!((comparison.log_rank_adjusted - 6.0 / 252.0).abs() < 1e-12, "three mechanisms are compared");
+    assert_eq!(comparison.learning.finding, Learning::Faster);
+    assert_eq!(comparison.generalisation.finding, Generalisation::Same);
+    assert!((comparison.epochs_saved.unwrap() - (12.0 - 2.4)).abs() < 1e-9);
+    let banded = mechanism(&evidence, "banded:5");
+    assert_eq!((banded.reached, banded.median_epochs_to_threshold, banded.epochs), (0, None, 20));
+    let comparison = banded.versus_full.as_ref().unwrap();
+    assert_eq!(comparison.epochs.unwrap().ratio, Ratio::LessThan(12.0 / 20.0));
+    assert_eq!(comparison.learning.finding, Learning::Slower);
+    // Five differences of -0.49 are as low as five can be, but the exact p is 1/16.
+    assert_eq!(comparison.generalisation.finding, Generalisation::WorseInAll);
+    assert!(comparison.generalisation.words.contains("−49.0 points"), "{}", comparison.generalisation.words);
+    let block = mechanism(&evidence, "block:5").versus_full.as_ref().unwrap();
+    assert_eq!((block.learning.finding, block.log_rank.p_value), (Learning::NoEvidence, 1.0));
+    assert_eq!(block.epochs.unwrap().ratio, Ratio::Exactly(1.0));
+    let measures = evidence.points[0].of_mechanism("full").next().unwrap().1;
+    assert_eq!((measures.best_epoch, measures.seconds), (10, 20.0));
+    // Nine epochs of 0.5 and eleven of 0.99, by trapezoids over 19 intervals.
+    let area = (8.0 * 0.5 + (0.5 + 0.99) / 2.0 + 10.0 * 0.99) / 19.0;
+    assert!((measures.mean_heldout_accuracy - area).abs() < 1e-12);
+    assert!((measures.generalisation_gap - 0.01).abs() < 1e-12);
+}
+
+#[test]
+fn few_seeds_are_not_made_more_of_than_they_are() {
+    let scratch = scratch("few");
+    let store = store(&scratch.0, &["full", "topk:5"], 2, &[], |trial| {
+        Some(if trial.settings.mechanism == "full" { jump(10) } else { jump(2) })
+    });
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    assert_eq!(comparison.learning.finding, Learning::FasterInAll);
+    assert_eq!(comparison.learning.words, "sooner with both seeds, 5.0 times fewer epochs; too few for a test");
+    assert_eq!(comparison.generalisation.words, "2 seeds: no interval for the held-out accuracy (+0.0 points)");
+    assert!(comparison.epochs.unwrap().interval.is_none());
+}
+
+#[test]
+fn one_seed_one_mechanism_and_nothing_at_all() {
+    let alone = scratch("alone");
+    let single = store(&alone.0, &["topk:5"], 1, &[], |_| Some(jump(3)));
+    let evidence = Evidence::read(&single, GOAL).unwrap();
+    assert!(mechanism(&evidence, "topk:5").versus_full.is_none(), "there is nothing to compare with");
+    assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_threshold, Some(3.0));
+    let empty = scratch("empty");
+    let nothing = store(&empty.0, &["full", "topk:5"], 2, &[], |_| None);
+    let evidence = Evidence::read(&nothing, GOAL).unwrap();
+    assert_eq!((evidence.missing().count(), mechanism(&evidence, "full").seeds), (4, 0));
+    assert!(mechanism(&evidence, "topk:5").versus_full.is_none());
+}
+
+#[test]
+fn a_half_finished_run_is_censored_where_it_stands() {
+    let scratch = scratch("half");
+    let store = store(&scratch.0, &["full", "topk:5"], 3, &[], |trial| {
+        let running = Course { epochs: 7, state: State::Interrupted, ..NEVER };
+        match (trial.settings.mechanism.as_str(), seed_number(trial)) {
+            ("full", 2) => None,
+            ("full", _) => Some(running),
+            _ => Some(jump(3)),
+        }
+    });
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    assert_eq!(evidence.missing().count(), 3);
+    let full = mechanism(&evidence, "full");
+    assert_eq!((full.seeds, full.planned, full.unfinished, full.reached), (2, 3, 3, 0));
+    assert_eq!(evidence.points[0].horizon, 7.0);
+    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    assert_eq!((comparison.pairs, comparison.epochs.unwrap().ratio), (2, Ratio::MoreThan(7.0 / 3.0)));
+    assert!(comparison.accuracy.is_none(), "no pair is over");
+}
+
+#[test]
+fn a_diverged_trial_never_arrives() {
+    let scratch = scratch("diverged");
+    let store = store(&scratch.0, &["full", "topk:5"], 2, &[], |trial| {
+        let diverged = Course { epochs: 2, state: State::Diverged, ..NEVER };
+        Some(if trial.settings.mechanism == "full" { diverged } else { jump(4) })
+    });
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    let full = mechanism(&evidence, "full");
+    assert_eq!((full.diverged, full.unfinished), (2, 0));
+    // It is watched for all 20 epochs, not for two.
+    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    assert_eq!(comparison.epochs.unwrap().ratio, Ratio::MoreThan(20.0 / 4.0));
+}
+
+#[test]
+fn other_goals_can_be_asked_for() {
+    let scratch = scratch("goals");
+    let store = store(&scratch.0, &["full", "topk:5"], 1, &[], |trial| {
+        Some(if trial.settings.mechanism == "full" { jump(8) } else { jump(4) })
+    });
+    for (goal, reached) in [
+        ("heldout_accuracy >= 0.99", Some(4.0)),
+        ("heldout_accuracy >= 0.995", None),
+        ("train_loss <= 0.05", Some(4.0)),
+        ("train_accuracy >= 0.4", Some(1.0)),
+    ] {
+        let evidence = Evidence::read(&store, goal.parse().unwrap()).unwrap();
+        assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_threshold, reached, "{goal}");
+    }
+}
+
+#[test]
+fn a_grid_is_summarised() {
+    let scratch = scratch("grid");
+    let dir = scratch.0.join("run");
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let file = scratch.0.join("grid.toml");
+    std::fs::write(&file, "claim = \"x\"\nbase = \"even-pairs\"\n[grid]\nmodel.blocks = [1, 2, 3]\n").unwrap();
+    let request = Request {
+        experiment: file.to_str().unwrap().to_owned(),
+        mechanisms: Some(vec!["full".to_owned(), "topk:5".to_owned()]),
+        seeds: Some(1),
+        epochs: Some(EPOCHS),
+        ..Request::default()
+    };
+    let experiment = Experiment::resolve(&request).unwrap();
+    let plan = experiment.plan().unwrap();
+    let (store, _) = Store::create(&dir, &experiment, &plan).unwrap();
+    for trial in &plan.trials {
+        let folder = store.trial(trial.id);
+        let _lock = folder.lock().unwrap().unwrap();
+        folder.write_settings(&trial.settings).unwrap();
+        // Full attention needs 12 epochs, top-k 12 divided by the number of blocks.
+        let arrival = if trial.settings.mechanism == "full" { 12 } else { 12 / trial.settings.model.blocks };
+        for epoch in 1..=EPOCHS {
+            let accuracy = if epoch >= arrival { 1.0 } else { 0.5 };
+            let record = EpochRecord {
+                epoch,
+                lr: 0.1,
+                train_loss: 0.1,
+                train_accuracy: accuracy,
+                heldout_loss: 0.1,
+                heldout_accuracy: accuracy,
+                grad_norm: 1.0,
+                seconds: 1.0,
+            };
+            folder.append_record(&record).unwrap();
+        }
+    }
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    assert_eq!(evidence.points.len(), 3);
+    let [topk] = &robustness(&evidence)[..] else { panic!("one mechanism is compared") };
+    assert_eq!((topk.points, topk.slower), (3, 0));
+    assert_eq!(topk.least, Some((Ratio::Exactly(1.0), "blocks = 1".to_owned())));
+    assert_eq!(topk.greatest, Some((Ratio::Exactly(3.0), "blocks = 3".to_owned())));
+}

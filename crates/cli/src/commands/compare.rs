@@ -1,0 +1,64 @@
+//! `semfocus compare`: what a run shows.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
+use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_lab::Store;
+use semfocus_lab::settings::Goal;
+
+use crate::text::paragraph;
+use crate::{Error, evidence};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Folder of the run
+    dir: PathBuf,
+    #[command(flatten)]
+    goal: GoalArgs,
+    /// Print JSON: one entry for each mechanism and point of the grid
+    #[arg(long)]
+    json: bool,
+}
+
+/// What counts as having learned.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct GoalArgs {
+    /// What counts as having learned [default: train_accuracy >= 0.95]
+    ///
+    /// A metric of epochs.csv and the value it is to reach: accuracies rise to it, losses fall to it.
+    #[arg(long, value_name = "METRIC>=VALUE")]
+    goal: Option<Goal>,
+}
+
+impl GoalArgs {
+    pub(crate) fn get(&self) -> Goal {
+        self.goal.unwrap_or(GOAL)
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    let found = Evidence::read(&Store::open(&args.dir)?, args.goal.get())?;
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &evidence::rows(&found))?;
+        return Ok(writeln!(out)?);
+    }
+    writeln!(out, "experiment {}", found.experiment.name)?;
+    paragraph(out, "claim      ", &found.experiment.claim)?;
+    if !found.experiment.reduced.is_empty() {
+        paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
+    }
+    let missing = found.missing().count();
+    if missing > 0 {
+        writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;
+    }
+    writeln!(out)?;
+    evidence::print(&found, out)?;
+    writeln!(out)?;
+    evidence::print_details(&found, out)?;
+    writeln!(out)?;
+    paragraph(out, "", LEARNING_RULE)?;
+    Ok(paragraph(out, "", GENERALISATION_RULE)?)
+}
