@@ -1,0 +1,321 @@
+//! From data and places to lines on the canvas.
+
+use super::layout::{Layout, Placed};
+use super::mark::{Band, Course, End, Heatmap, Interval, Line, Mark, Points, Reference, Rule, Slopes};
+use super::palette::{Filling, Paint, Style};
+use super::shape::{averaged, draw_marker, simplified};
+use super::svg::{Anchor, Canvas, Fill, Frame, Path, Stroke, Text};
+use super::text::TICK;
+use super::ticks::written;
+use super::{BAND_OPACITY, Background, Figure, LINE, Rgb, frame};
+
+impl Figure {
+    /// The figure as SVG. The same figure gives the same bytes.
+    pub fn svg(&self, background: Background) -> String {
+        let layout = Layout::new(self);
+        let mut canvas = Canvas::new(layout.width, layout.height, &self.title, &self.caption, background);
+        for (panel, placed) in self.panels.iter().zip(&layout.panels) {
+            if panel.heatmap().is_none() {
+                frame::draw_grid(&mut canvas, placed);
+            }
+            let mut marks: Vec<&Mark> = panel.marks.iter().collect();
+            marks.sort_by_key(|mark| layer(mark));
+            let names = names_of(&panel.marks);
+            let mut drawing = Drawing { canvas: &mut canvas, placed, names: &names };
+            // Half the width of a line lies outside where a curve runs along the edge.
+            drawing.canvas.open_clip(placed.frame.grown(1.0));
+            marks.iter().for_each(|mark| drawing.clipped(mark));
+            drawing.canvas.close_clip();
+            frame::draw_axes(drawing.canvas, placed);
+            marks.iter().for_each(|mark| drawing.unclipped(mark));
+            if let (Some(bar), Some(map)) = (&placed.bar, panel.heatmap()) {
+                frame::draw_bar(&mut canvas, placed.frame, bar, map.ramp);
+            }
+        }
+        layout.legend.draw(&mut canvas, layout.legend_at);
+        canvas.finish()
+    }
+}
+
+/// What is drawn later lies above.
+fn layer(mark: &Mark) -> usize {
+    match mark {
+        Mark::Heatmap(_) => 0,
+        Mark::Band(_) => 1,
+        Mark::Rule(_) => 2,
+        Mark::Line(_) | Mark::Slopes(_) | Mark::Interval(_) => 3,
+        Mark::Points(_) => 4,
+    }
+}
+
+/// The series whose markers could come to lie upon each other.
+fn names_of(marks: &[Mark]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for mark in marks {
+        if let Mark::Line(Line { series, markers: true, .. }) = mark
+            && !names.contains(&series.name.as_str())
+        {
+            names.push(&series.name);
+        }
+    }
+    names
+}
+
+struct Drawing<'a> {
+    canvas: &'a mut Canvas,
+    placed: &'a Placed,
+    /// The series of the panel that have lines with markers.
+    names: &'a [&'a str],
+}
+
+impl Drawing<'_> {
+    /// The part of a mark that ends where the plotting area ends.
+    fn clipped(&mut self, mark: &Mark) {
+        match mark {
+            Mark::Line(line) => self.line(line),
+            Mark::Band(band) => self.band(band),
+            Mark::Slopes(slopes) => self.slopes(slopes),
+            Mark::Rule(rule) => self.rule(rule),
+            Mark::Heatmap(map) => self.heatmap(map),
+            Mark::Points(_) | Mark::Interval(_) => {}
+        }
+    }
+
+    /// The part of a mark that may stand over the edge: markers are shown whole or not at all.
+    fn unclipped(&mut self, mark: &Mark) {
+        match mark {
+            Mark::Line(line) if line.markers => self.line_markers(line),
+            Mark::Points(points) => self.points(points),
+            Mark::Interval(interval) => self.interval(interval),
+            Mark::Slopes(slopes) => self.slope_markers(slopes),
+            Mark::Rule(rule) => self.rule_label(rule),
+            Mark::Line(_) | Mark::Band(_) | Mark::Heatmap(_) => {}
+        }
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        Some((self.placed.x.at(x)?, self.placed.y.at(y)?))
+    }
+
+    fn shows(&self, (x, y): (f64, f64)) -> bool {
+        self.placed.x.shows(x) && self.placed.y.shows(y)
+    }
+
+    fn marker(&mut self, at: (f64, f64), series: &super::Series, filling: Filling) {
+        if let Some(place) = self.place(at).filter(|_| self.shows(at)) {
+            draw_marker(self.canvas, place, series.style.marker, filling, series.style.paint);
+        }
+    }
+
+    fn line(&mut self, line: &Line) {
+        let mut path = Path::default();
+        // A value without a place interrupts the line.
+        for piece in line.points.split(|&point| self.place(point).is_none()) {
+            let places: Vec<(f64, f64)> = piece.iter().filter_map(|&point| self.place(point)).collect();
+            path.add(&coursed(&places, line.course), false);
+        }
+        let stroke = Stroke::new(line.series.style.paint, LINE).dashed(line.series.style.dash.pattern());
+        self.canvas.path(&path, Fill::None, Some(&stroke));
+    }
+
+    /// Few markers, evenly spread along the line as it is drawn, and at other places than those of the other series.
+    fn line_markers(&mut self, line: &Line) {
+        let shown = line.points.iter().filter(|&&point| self.shows(point));
+        let mut places: Vec<(f64, f64)> = shown.filter_map(|&point| self.place(point)).collect();
+        if line.course == Course::Straight {
+            places = averaged(&places);
+        }
+        let slot = self.names.iter().position(|name| *name == line.series.name).unwrap_or(0) as f64 + 0.5;
+        let slots = self.names.len().max(1) as f64;
+        let frame = self.placed.frame;
+        let count = if frame.width < 130.0 { 3 } else { 5 };
+        let mut chosen: Vec<usize> = Vec::new();
+        for index in 0..count {
+            let x = frame.x + frame.width * (f64::from(index) + slot / slots) / f64::from(count);
+            let away = |index: usize| (places[index].0 - x).abs();
+            let nearest = (0..places.len()).min_by(|&a, &b| away(a).total_cmp(&away(b)));
+            chosen.extend(nearest.filter(|&nearest| away(nearest) < frame.width / f64::from(2 * count)));
+        }
+        // A line too short to be met is a single point, as a rule: it needs its marker all the more.
+        if chosen.is_empty() && !places.is_empty() {
+            chosen.push(0);
+        }
+        chosen.dedup();
+        let Style { paint, marker, filling, .. } = line.series.style;
+        chosen.into_iter().for_each(|index| draw_marker(self.canvas, places[index], marker, filling, paint));
+    }
+
+    fn band(&mut self, band: &Band) {
+        let edges = |&(x, low, high): &(f64, f64, f64)| {
+            let (x, low, high) = (self.placed.x.at(x)?, self.placed.y.edge(low)?, self.placed.y.edge(high)?);
+            Some(((x, low), (x, high)))
+        };
+        let mut path = Path::default();
+        for piece in band.edges.split(|edge| edges(edge).is_none()) {
+            let (lower, upper): (Vec<_>, Vec<_>) = piece.iter().filter_map(edges).unzip();
+            let mut outline = coursed(&upper, band.course);
+            outline.extend(coursed(&lower, band.course).into_iter().rev());
+            path.add(&outline, true);
+        }
+        self.canvas.path(&path, Fill::Paint(band.series.style.paint, BAND_OPACITY), None);
+    }
+
+    fn points(&mut self, points: &Points) {
+        let mut series = points.series.clone();
+        series.style.marker = points.marker.unwrap_or(series.style.marker);
+        points.points.iter().for_each(|&point| self.marker(point, &series, series.style.filling));
+    }
+
+    fn slopes(&mut self, slopes: &Slopes) {
+        for &(left, right) in &slopes.pairs {
+            let ends = (self.place((slopes.between.0, left)), self.place((slopes.between.1, right)));
+            if let (Some(from), Some(to)) = ends {
+                // What never arrived is not measured: no unbroken line leads there.
+                let reached = left.is_finite() && right.is_finite();
+                let dashes = if reached { Vec::new() } else { vec![2.5, 2.0] };
+                self.canvas.line(from, to, &Stroke::new(slopes.series.style.paint, 1.0).faint(0.6).dashed(dashes));
+            }
+        }
+    }
+
+    fn slope_markers(&mut self, slopes: &Slopes) {
+        let (left, right) = slopes.between;
+        let ends = slopes.pairs.iter().flat_map(|pair| [(left, pair.0), (right, pair.1)]);
+        for end in ends {
+            let filling = if end.1.is_finite() { Filling::Full } else { Filling::Hollow };
+            self.marker(end, &slopes.series, filling);
+        }
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let frame = self.placed.frame;
+        let Some(y) = self.placed.y.at(interval.row).filter(|_| self.placed.y.shows(interval.row)) else { return };
+        let note = TICK.shorten(&interval.note, self.placed.notes);
+        let at = (frame.right() + 7.0, y + TICK.capitals() / 2.0);
+        self.write(&note, at, Anchor::Start, Paint::Ink);
+        let Some(value) = self.placed.x.at(interval.value) else { return };
+        let stroke = Stroke::new(interval.series.style.paint, LINE);
+        for (end, edge, direction) in [(interval.low, frame.x, -1.0), (interval.high, frame.right(), 1.0)] {
+            let place = match end {
+                End::At(end) => self.placed.x.at(end).filter(|&place| place >= frame.x && place <= frame.right()),
+                End::Open => None,
+            };
+            let from = (value.clamp(frame.x, frame.right()), y);
+            match (place, end) {
+                (Some(place), _) => {
+                    self.canvas.line(from, (place, y), &stroke);
+                    if (place - value).abs() > 0.5 {
+                        self.canvas.line((place, y - 2.2), (place, y + 2.2), &stroke);
+                    }
+                }
+                // No number is no end.
+                (None, End::At(end)) if end.is_nan() => {}
+                (None, _) => {
+                    self.canvas.line(from, (edge - 2.0 * direction, y), &stroke);
+                    let tail = edge - 4.5 * direction;
+                    let head = [(tail, y - 2.6), (edge, y), (tail, y + 2.6)];
+                    self.canvas.path(&Path::around(&head), Fill::Paint(interval.series.style.paint, 1.0), None);
+                }
+            }
+        }
+        let filling = if interval.bound { Filling::Hollow } else { Filling::Full };
+        self.marker((interval.value, interval.row), &interval.series, filling);
+    }
+
+    /// Both ends of a reference line on the canvas.
+    fn rule_ends(&self, at: Reference) -> Option<[(f64, f64); 2]> {
+        let (frame, x, y) = (self.placed.frame, &self.placed.x, &self.placed.y);
+        match at {
+            Reference::X(value) => {
+                let place = x.at(value).filter(|_| x.shows(value))?;
+                Some([(place, frame.y), (place, frame.bottom())])
+            }
+            Reference::Y(value) => {
+                let place = y.at(value).filter(|_| y.shows(value))?;
+                Some([(frame.x, place), (frame.right(), place)])
+            }
+            Reference::Diagonal => {
+                let (low, high) = (x.low.max(y.low), x.high.min(y.high));
+                (low < high).then_some([(x.at(low)?, y.at(low)?), (x.at(high)?, y.at(high)?)])
+            }
+        }
+    }
+
+    fn rule(&mut self, rule: &Rule) {
+        if let Some([from, to]) = self.rule_ends(rule.at) {
+            self.canvas.line(from, to, &Stroke::new(Paint::Ink, 1.0).faint(0.65).dashed(vec![3.0, 2.0]));
+        }
+    }
+
+    fn rule_label(&mut self, rule: &Rule) {
+        let Some([from, to]) = self.rule_ends(rule.at) else { return };
+        let frame = self.placed.frame;
+        let (words, above) = (TICK.shorten(&rule.label, frame.width - 6.0), TICK.capitals() + 1.0);
+        let width = TICK.width(&words);
+        let (at, anchor) = match rule.at {
+            Reference::X(_) if from.0 + 3.0 + width <= frame.right() => {
+                ((from.0 + 3.0, frame.y + above), Anchor::Start)
+            }
+            Reference::X(_) => ((from.0 - 3.0, frame.y + above), Anchor::End),
+            Reference::Y(_) if to.1 - above - 2.0 < frame.y => ((frame.right(), to.1 + above + 2.0), Anchor::End),
+            Reference::Y(_) => ((frame.right(), to.1 - 2.5), Anchor::End),
+            // To the left of where the line passes the foot of the words.
+            Reference::Diagonal => {
+                let share = ((above + 3.0) / (from.1 - to.1).max(1.0)).min(1.0);
+                ((to.0 - share * (to.0 - from.0) - 3.0, to.1 + above), Anchor::End)
+            }
+        };
+        self.write(&words, at, anchor, Paint::Ink);
+    }
+
+    fn heatmap(&mut self, map: &Heatmap) {
+        let Some(bar) = &self.placed.bar else { return };
+        let (start, end) = (bar.mapping.start, bar.mapping.end);
+        for (row, values) in map.rows.iter().enumerate() {
+            for (column, &value) in values.iter().enumerate() {
+                let corners = [-0.5, 0.5].map(|half| self.place((column as f64 + half, row as f64 + half)));
+                let [Some(a), Some(b)] = corners else { continue };
+                let cell =
+                    Frame { x: a.0.min(b.0), y: a.1.min(b.1), width: (a.0 - b.0).abs(), height: (a.1 - b.1).abs() };
+                let Some(level) = bar.mapping.at(value) else {
+                    self.no_value(cell);
+                    continue;
+                };
+                let colour = map.ramp.at((level - start) / (end - start));
+                // A little overlap, lest the paper shines through between the cells.
+                let overlapping = Frame { width: cell.width + 0.3, height: cell.height + 0.3, ..cell };
+                self.canvas.rect(overlapping, Fill::Paint(Paint::Colour(colour), 1.0), None);
+                let words = written(value, map.colours.format);
+                if map.values && TICK.width(&words) + 2.0 <= cell.width && TICK.line() <= cell.height {
+                    let dark_is_better = colour.contrast(Rgb::INK) >= colour.contrast(Rgb::WHITE);
+                    let paint = Paint::Colour(if dark_is_better { Rgb::INK } else { Rgb::WHITE });
+                    let middle = (cell.x + cell.width / 2.0, cell.y + (cell.height + TICK.capitals()) / 2.0);
+                    self.write(&words, middle, Anchor::Middle, paint);
+                }
+            }
+        }
+    }
+
+    /// A cell without a value: empty, with a line through it.
+    fn no_value(&mut self, cell: Frame) {
+        let inner = cell.grown(-0.25 * cell.width.min(cell.height));
+        let stroke = Stroke::new(Paint::Ink, 1.0).faint(0.35);
+        self.canvas.line((inner.x, inner.bottom()), (inner.right(), inner.y), &stroke);
+    }
+
+    fn write(&mut self, words: &str, (x, y): (f64, f64), anchor: Anchor, paint: Paint) {
+        self.canvas.text(&Text { words, x, y, font: TICK, anchor, upright: false, paint });
+    }
+}
+
+/// The points of a line as it is drawn: no more than can be seen, and the corners of steps where the course has them.
+fn coursed(points: &[(f64, f64)], course: Course) -> Vec<(f64, f64)> {
+    match course {
+        Course::Straight => simplified(&averaged(points)),
+        Course::Steps => {
+            let corners = points.windows(2).flat_map(|pair| [(pair[1].0, pair[0].1), pair[1]]);
+            let corners: Vec<(f64, f64)> = points.first().copied().into_iter().chain(corners).collect();
+            simplified(&corners)
+        }
+    }
+}

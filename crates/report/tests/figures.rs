@@ -1,0 +1,321 @@
+//! What every figure must hold: nothing cut off, nothing on top of another, the same bytes every time, and no harm from
+//! strange data.
+
+use std::sync::Arc;
+
+use resvg::usvg::{Group, Node, Options, Rect, Tree, fontdb};
+use semfocus_report::figure::charts::{Curve, Estimate, Pairs, Survival, compact_curves, intervals, slopes, survival};
+use semfocus_report::figure::{
+    Axis, Background, Band, Course, End, Figure, Heatmap, Interval, Line, Mark, ONE_COLUMN, Panel, Place, Points, Ramp,
+    Reference, Rule, Series, Sharing, Slopes,
+};
+
+mod samples;
+
+fn parsed(svg: &str) -> Tree {
+    let mut fonts = fontdb::Database::new();
+    fonts.load_font_data(include_bytes!("../fonts/Arimo-Regular.ttf").to_vec());
+    fonts.load_font_data(include_bytes!("../fonts/Arimo-Bold.ttf").to_vec());
+    Tree::from_str(svg, &Options { fontdb: Arc::new(fonts), ..Options::default() }).expect("a well-formed SVG")
+}
+
+/// Every text with its box in points, as set by the renderer: independent of our own measuring.
+fn texts(tree: &Tree) -> Vec<(String, Rect)> {
+    fn collect(group: &Group, found: &mut Vec<(String, Rect)>) {
+        for node in group.children() {
+            match node {
+                Node::Group(group) => collect(group, found),
+                Node::Text(text) => {
+                    let words = text.chunks().iter().map(|chunk| chunk.text()).collect();
+                    found.push((words, text.abs_bounding_box()));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(tree.root(), &mut found);
+    found
+}
+
+/// The boxes of the renderer reach from the highest accent to the lowest descender; letters keep off both ends.
+fn overlap(a: &Rect, b: &Rect) -> bool {
+    let slack = 1.0;
+    a.left() + slack < b.right()
+        && b.left() + slack < a.right()
+        && a.top() + 2.0 < b.bottom()
+        && b.top() + 2.0 < a.bottom()
+}
+
+fn assert_readable(name: &str, figure: &Figure) {
+    let svg = figure.svg(Background::White);
+    let tree = parsed(&svg);
+    let (width, height) = (tree.size().width(), tree.size().height());
+    assert!((f64::from(width) * 0.75 - figure.width).abs() < 0.01, "{name}: {width} pixels wide");
+    let texts = texts(&tree);
+    for (words, area) in &texts {
+        let inside = area.left() >= 0.0 && area.top() >= -1.0 && area.right() <= width && area.bottom() <= height + 1.0;
+        assert!(inside, "{name}: “{words}” is cut off: {area:?} in {width} × {height}");
+    }
+    for (index, (words, area)) in texts.iter().enumerate() {
+        for (other, other_area) in &texts[..index] {
+            assert!(!overlap(area, other_area), "{name}: “{words}” {area:?} lies on “{other}” {other_area:?}");
+        }
+    }
+    let attribute = |key: &'static str| {
+        let parts = svg.split(key).skip(1).filter_map(|rest| rest.split_once('"'));
+        parts.map(|(value, after)| (value.parse::<f64>().expect("a number"), after.to_owned()))
+    };
+    assert!(attribute(" font-size=\"").all(|(size, _)| size >= 7.0), "{name}: too small a font");
+    for (width, after) in attribute(" stroke-width=\"") {
+        let grid = after.starts_with(" stroke-opacity=\"0.14\"");
+        assert!(width >= 1.0 || grid, "{name}: a line {width} wide");
+    }
+}
+
+#[test]
+fn nothing_is_cut_off_or_on_top_of_another() {
+    for (name, figure) in samples::all() {
+        assert_readable(name, &figure);
+        assert_readable(name, &Figure { legend: Place::Above, ..figure.clone() });
+        // Also where there is little room.
+        if figure.columns == 1 {
+            for width in [150.0, 180.0, 330.0] {
+                assert_readable(name, &Figure { width, ..figure.clone() });
+            }
+        }
+    }
+}
+
+#[test]
+fn long_names_are_made_to_fit() {
+    let long = "a-mechanism-of-my-own-with-a-name-that-nobody-will-ever-remember:12345";
+    let names = ["full", long, "topk:5", "Überlänge & <Sonderzeichen> “δ ≥ λ”"];
+    let estimate = |name: &&str| Estimate {
+        mechanism: (*name).to_owned(),
+        value: 2.0,
+        interval: Some((End::At(1.0), End::At(3.0))),
+        bound: false,
+        note: format!("2.0× of {name}"),
+    };
+    let rows: Vec<Estimate> = names.iter().map(estimate).collect();
+    assert_readable(
+        "intervals",
+        &intervals(Axis::times(&format!("speed-up of {long} over full attention")), 1.0, &rows),
+    );
+    let pairs: Vec<Pairs> =
+        names.iter().map(|name| Pairs { mechanism: (*name).to_owned(), pairs: vec![(1.0, f64::INFINITY)] }).collect();
+    assert_readable("slopes", &slopes("epochs", "full", &pairs));
+    assert_readable("slopes", &slopes("epochs", long, &pairs[..2]));
+    let curves: Vec<Curve> = names
+        .iter()
+        .map(|name| Curve {
+            mechanism: (*name).to_owned(),
+            epochs: vec![1.0, 2.0],
+            quartiles: vec![[0.1, 0.2, 0.3]; 2],
+        })
+        .collect();
+    let mut figure = compact_curves(&curves, &curves);
+    figure.panels[0].title = format!("{long} {long}");
+    figure.panels[1].y.label = "held-out accuracy of the classes that were never seen in training (%)".to_owned();
+    assert_readable("curves", &figure);
+}
+
+#[test]
+fn many_series_wrap_the_legend() {
+    let names = (0..40).map(|index| format!("banded:{index}+g{}", index % 4));
+    let curves: Vec<Curve> = names
+        .map(|mechanism| Curve {
+            mechanism,
+            epochs: vec![1.0, 50.0],
+            quartiles: vec![[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]],
+        })
+        .collect();
+    let figure = compact_curves(&curves, &curves);
+    assert_readable("forty", &figure);
+    let count = figure.svg(Background::White).matches(">banded:").count();
+    assert_eq!(count, 40, "each once");
+}
+
+#[test]
+fn the_same_figure_gives_the_same_bytes() {
+    for ((name, once), (_, again)) in samples::all().into_iter().zip(samples::all()) {
+        assert_eq!(once.svg(Background::White), again.svg(Background::White), "{name}");
+        assert_eq!(once.pdf().unwrap(), again.pdf().unwrap(), "{name}");
+    }
+    let [once, again] = [samples::speed_ups(), samples::speed_ups()].map(|figure| figure.png(150.0).unwrap());
+    assert_eq!(once, again);
+}
+
+#[test]
+fn png_and_pdf_have_the_size_of_the_figure() {
+    let figure = samples::speed_ups();
+    let png = figure.png(144.0).unwrap();
+    assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
+    let width = u32::from_be_bytes(png[16..20].try_into().unwrap());
+    assert_eq!(f64::from(width), 2.0 * ONE_COLUMN);
+    let pdf = figure.pdf().unwrap();
+    assert!(pdf.starts_with(b"%PDF-"));
+    let head = String::from_utf8_lossy(&pdf);
+    let media = head.split("/MediaBox [").nth(1).and_then(|rest| rest.split(']').next()).expect("a page");
+    let sides: Vec<f64> = media.split_whitespace().map(|side| side.parse().unwrap()).collect();
+    assert!((sides[2] - ONE_COLUMN).abs() < 0.01, "{media}");
+}
+
+#[test]
+fn in_a_page_the_figure_takes_the_colours_of_the_page() {
+    let figure = samples::compact();
+    let (paper, page) = (figure.svg(Background::White), figure.svg(Background::Page));
+    assert!(paper.contains("<rect width=\"241\"") && !paper.contains("currentColor") && !paper.contains("class="));
+    assert!(!page.contains("<rect width=\"241\"") && !page.contains("#222222") && !page.contains("\"white\""));
+    assert!(page.contains("fill=\"currentColor\"") && page.contains("stroke=\"currentColor\""));
+    for class in ["figure-text", "figure-axis", "figure-grid"] {
+        assert!(page.contains(&format!("class=\"{class}\"")), "{class}");
+    }
+    assert!(!page.contains(" id=\"") && !page.contains("url("), "names could clash with those of the next figure");
+    assert!(page.contains("var(--figure-background"), "hollow markers");
+    parsed(&page);
+}
+
+#[test]
+fn title_and_caption_are_told_but_not_drawn() {
+    let figure = Figure { title: "A & B".to_owned(), caption: "n < 5".to_owned(), ..samples::speed_ups() };
+    let svg = figure.svg(Background::White);
+    assert!(svg.contains("<title>A &amp; B</title>\n<desc>n &lt; 5</desc>"), "{svg}");
+    assert!(texts(&parsed(&svg)).iter().all(|(words, _)| words != "A & B" && words != "n < 5"));
+}
+
+/// Every mark, fed with the same numbers.
+fn every_mark(values: &[f64]) -> Vec<Mark> {
+    let series = || Series::mechanism("banded:5+g1");
+    let points: Vec<(f64, f64)> = values.iter().map(|&value| (value, value)).collect();
+    let first = values.first().copied().unwrap_or(f64::NAN);
+    let last = values.last().copied().unwrap_or(f64::NAN);
+    let line = |course| Mark::Line(Line { series: series(), points: points.clone(), course, markers: true });
+    let edges: Vec<(f64, f64, f64)> = values.iter().map(|&value| (value, value, 2.0 * value)).collect();
+    let interval = |low, high| {
+        Mark::Interval(Interval {
+            series: series(),
+            row: first,
+            value: last,
+            low,
+            high,
+            bound: true,
+            note: "note".to_owned(),
+        })
+    };
+    let rule = |at| Mark::Rule(Rule { at, label: "rule".to_owned() });
+    let heat =
+        |colours| Heatmap { rows: vec![values.to_vec(), Vec::new()], colours, ramp: Ramp::Diverging, values: true };
+    vec![
+        line(Course::Straight),
+        line(Course::Steps),
+        Mark::Band(Band { series: series(), edges: edges.clone(), course: Course::Straight }),
+        Mark::Band(Band { series: series(), edges, course: Course::Steps }),
+        Mark::Points(Points { series: series(), points: points.clone(), marker: None }),
+        interval(End::At(first), End::Open),
+        interval(End::Open, End::At(first)),
+        Mark::Slopes(Slopes { series: series(), between: (first, last), pairs: points }),
+        rule(Reference::X(first)),
+        rule(Reference::Y(first)),
+        rule(Reference::Diagonal),
+        Mark::Heatmap(heat(Axis::linear("linear"))),
+        Mark::Heatmap(heat(Axis::times("log"))),
+    ]
+}
+
+#[test]
+fn strange_data_do_no_harm() {
+    let strange: [&[f64]; 14] = [
+        &[],
+        &[f64::NAN],
+        &[1.0],
+        &[0.0],
+        &[3.0, 3.0, 3.0],
+        &[0.0, 0.0],
+        &[0.0, 1.0, 1000.0],
+        &[-5.0, 0.0, 5.0],
+        &[f64::INFINITY, 1.0, 2.0],
+        &[f64::NEG_INFINITY, f64::NAN, 2.0],
+        &[f64::MAX, f64::MIN, 1.0],
+        &[f64::MIN_POSITIVE, 1e-300, 1e300],
+        &[1.0, f64::NAN, 3.0, f64::NAN, f64::NAN, 4.0],
+        &[1.0, 1.0 + f64::EPSILON],
+    ];
+    let axes = || {
+        let names = Axis::categories("names", ["a", "b"]);
+        let nothing = Axis::categories("nothing", Vec::<String>::new());
+        let (linear, log) =
+            (Axis::linear("linear").with_beyond("not reached"), Axis::log("log").with_beyond("not reached"));
+        let (backwards, impossible) =
+            (Axis::linear("").with_limits(5.0, -5.0), Axis::log("").with_limits(0.0, f64::NAN));
+        [linear, log, Axis::fraction("share"), names, nothing, backwards, impossible]
+    };
+    for values in strange {
+        for mark in every_mark(values) {
+            for (x, y) in axes().into_iter().flat_map(|x| axes().map(|y| (x.clone(), y))) {
+                let case = format!("{values:?} {mark:?} {x:?} {y:?}");
+                let panel = Panel { title: "t".to_owned(), x, y, height: 60.0, marks: vec![mark.clone()] };
+                let svg = Figure { panels: vec![panel], ..Figure::default() }.svg(Background::White);
+                assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("\"\""), "{case}\n{svg}");
+                assert!(svg.len() < 40_000, "{case}: {} bytes", svg.len());
+            }
+        }
+        let all = Panel {
+            title: String::new(),
+            x: Axis::auto("x", values.iter().copied()),
+            y: Axis::auto("y", values.iter().copied()),
+            height: f64::NAN,
+            marks: every_mark(values),
+        };
+        let panels = vec![all.clone(), all.clone(), all];
+        let figure = Figure { panels, columns: 2, share_x: Sharing::Line, share_y: Sharing::All, ..Figure::default() };
+        parsed(&figure.svg(Background::White));
+        figure.pdf().unwrap();
+        figure.png(72.0).unwrap();
+    }
+}
+
+#[test]
+fn empty_figures_are_figures() {
+    let nothing = Figure { width: f64::NAN, columns: 0, ..Figure::default() };
+    assert!(nothing.png(100.0).is_ok() && nothing.pdf().is_ok());
+    let gone = Survival { mechanism: "full".to_owned(), steps: vec![], interval: vec![], censored: vec![] };
+    for figure in
+        [compact_curves(&[], &[]), intervals(Axis::times(""), 1.0, &[]), slopes("", "full", &[]), survival("", &[gone])]
+    {
+        let svg = figure.svg(Background::White);
+        assert!(!svg.contains("NaN"), "{svg}");
+        parsed(&svg);
+    }
+}
+
+#[test]
+fn shared_axes_are_labelled_once() {
+    let svg = samples::grid().svg(Background::White);
+    assert_eq!(svg.matches(">epoch<").count(), 3, "below each column");
+    assert_eq!(svg.matches(">held-out accuracy (%)<").count(), 2, "beside each row");
+    assert_eq!(svg.matches(">1000<").count(), 3);
+    let own = Figure { share_x: Sharing::None, share_y: Sharing::None, ..samples::grid() }.svg(Background::White);
+    assert_eq!(own.matches(">epoch<").count(), 6);
+    assert_eq!(own.matches(">held-out accuracy (%)<").count(), 6);
+}
+
+#[test]
+fn drawings_stay_as_they_were_looked_at() {
+    let curve = |mechanism: &str, scale: f64| Curve {
+        mechanism: mechanism.to_owned(),
+        epochs: vec![1.0, 2.0, 3.0, 4.0],
+        quartiles: [0.5, 0.25, 0.02, 0.001]
+            .map(|value| [0.5 * scale * value, scale * value, 2.0 * scale * value])
+            .to_vec(),
+    };
+    let curves = [curve("full", 1.0), curve("topk:5", 0.5)];
+    insta::assert_snapshot!("curves", compact_curves(&curves, &curves).svg(Background::White));
+    insta::assert_snapshot!("speed-ups", samples::speed_ups().svg(Background::Page));
+    let pairs = [
+        Pairs { mechanism: "topk:5".to_owned(), pairs: vec![(200.0, 50.0), (f64::INFINITY, 80.0)] },
+        Pairs { mechanism: "randomk:5".to_owned(), pairs: vec![(200.0, 150.0), (300.0, f64::INFINITY)] },
+    ];
+    insta::assert_snapshot!("slopes", slopes("epochs to 95 %", "full", &pairs).svg(Background::White));
+}

@@ -1,0 +1,255 @@
+//! One figure of each kind, from made-up numbers that look like those of a study.
+
+use semfocus_report::figure::charts::{
+    Curve, Estimate, Pairs, Survival, compact_curves, curve_panel, extended_curves, intervals, slopes, small_multiples,
+    survival,
+};
+use semfocus_report::figure::{
+    Axis, End, Figure, Format, Heatmap, Mark, Panel, Place, Points, Ramp, Reference, Rule, Series, TWO_COLUMNS,
+};
+
+/// Numbers between 0 and 1 that look random and are the same everywhere.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Roughly normal, of mean 0 and deviation 1.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.next()).sum::<f64>() - 6.0
+    }
+}
+
+const MECHANISMS: [(&str, f64); 8] = [
+    ("full", 520.0),
+    ("topk:5", 95.0),
+    ("topk:9", 160.0),
+    ("banded:5", 390.0),
+    ("banded:5+g1", 270.0),
+    ("block:9+g3", 330.0),
+    ("bottomk:5", 1400.0),
+    ("randomk:5", 700.0),
+];
+
+const EPOCHS: usize = 1000;
+
+/// Loss and accuracy of a mechanism whose seeds need so many epochs in the middle.
+fn curves(mechanism: &str, needed: f64, floor: f64) -> (Curve, Curve) {
+    let mut noise = Noise(mechanism.bytes().map(u64::from).sum::<u64>() * 7919);
+    let seeds: Vec<f64> = (0..12).map(|_| needed * (0.35 * noise.normal()).exp()).collect();
+    let (mut loss, mut accuracy) = (Vec::new(), Vec::new());
+    for epoch in 1..=EPOCHS {
+        let learned = |arrival: &f64| 1.0 / (1.0 + (-(epoch as f64 - arrival) / (0.12 * arrival)).exp());
+        let mut losses: Vec<f64> = seeds
+            .iter()
+            .map(|arrival| (0.69 * (1.0 - learned(arrival)) + floor) * (0.12 * noise.normal()).exp())
+            .collect();
+        let mut accuracies: Vec<f64> =
+            seeds.iter().map(|arrival| (0.5 + 0.49 * learned(arrival) + 0.006 * noise.normal()).min(1.0)).collect();
+        losses.sort_by(f64::total_cmp);
+        accuracies.sort_by(f64::total_cmp);
+        loss.push([losses[3], (losses[5] + losses[6]) / 2.0, losses[8]]);
+        accuracy.push([accuracies[3], (accuracies[5] + accuracies[6]) / 2.0, accuracies[8]]);
+    }
+    let epochs: Vec<f64> = (1..=EPOCHS).map(|epoch| epoch as f64).collect();
+    let curve = |quartiles| Curve { mechanism: mechanism.to_owned(), epochs: epochs.clone(), quartiles };
+    (curve(loss), curve(accuracy))
+}
+
+fn described(title: &str, caption: &str, figure: Figure) -> Figure {
+    Figure { title: title.to_owned(), caption: caption.to_owned(), ..figure }
+}
+
+pub(crate) fn compact() -> Figure {
+    let (loss, accuracy): (Vec<_>, Vec<_>) =
+        MECHANISMS.map(|(name, needed)| curves(name, needed, 0.002)).into_iter().unzip();
+    let caption = "Training loss and held-out accuracy, median of 12 seeds; the bands reach from 25 % to 75 %.";
+    described("Learning curves", caption, compact_curves(&loss, &accuracy))
+}
+
+pub(crate) fn extended() -> Figure {
+    let sized = [
+        ("full", 520.0),
+        ("topk:3", 140.0),
+        ("topk:5", 95.0),
+        ("topk:9", 160.0),
+        ("topk:17", 260.0),
+        ("banded:3", 640.0),
+        ("banded:5", 390.0),
+        ("banded:9", 420.0),
+        ("banded:5+g1", 270.0),
+        ("banded:5+g3", 230.0),
+        ("block:5", 480.0),
+        ("block:9", 410.0),
+        ("block:9+g3", 330.0),
+        ("bottomk:5", 1400.0),
+        ("bottomk:9", 900.0),
+        ("randomk:5", 700.0),
+        ("randomk:9", 560.0),
+    ];
+    let (loss, accuracy): (Vec<_>, Vec<_>) = sized.map(|(name, needed)| curves(name, needed, 0.02)).into_iter().unzip();
+    described(
+        "Learning curves by family",
+        "Median of 12 seeds with the 25–75 % band.",
+        extended_curves(&loss, &accuracy),
+    )
+}
+
+pub(crate) fn kaplan_meier() -> Figure {
+    let curve = |(mechanism, needed): (&str, f64)| {
+        let mut noise = Noise(needed as u64);
+        let mut arrivals: Vec<f64> = (0..20).map(|_| (needed * (0.5 * noise.normal()).exp()).round()).collect();
+        arrivals.sort_by(f64::total_cmp);
+        let (mut share, mut variance) = (1.0, 0.0);
+        let (mut steps, mut interval) = (vec![(0.0, 1.0)], vec![(0.0, 1.0, 1.0)]);
+        for (index, &arrival) in arrivals.iter().enumerate().filter(|(_, arrival)| **arrival <= 1000.0) {
+            let at_risk = (20 - index) as f64;
+            share *= 1.0 - 1.0 / at_risk;
+            variance += 1.0 / (at_risk * (at_risk - 1.0).max(0.5));
+            let error = 1.96 * share * f64::sqrt(variance);
+            steps.push((arrival, share));
+            interval.push((arrival, (share - error).max(0.0), (share + error).min(1.0)));
+        }
+        let last = interval[interval.len() - 1];
+        steps.push((1000.0, share));
+        interval.push((1000.0, last.1, last.2));
+        let mut censored: Vec<f64> = arrivals.iter().filter(|arrival| **arrival > 1000.0).map(|_| 1000.0).collect();
+        if mechanism == "banded:5" {
+            censored.extend([310.0, 620.0]);
+        }
+        Survival { mechanism: mechanism.to_owned(), steps, interval, censored }
+    };
+    let curves = [("full", 520.0), ("topk:5", 130.0), ("banded:5", 390.0), ("randomk:5", 800.0)].map(curve);
+    let caption =
+        "Kaplan–Meier estimates, 20 seeds each; 95 % bands; strokes are trials that ended before they arrived.";
+    described("Trials below 95 % training accuracy", caption, survival("trials below 95 % accuracy", &curves))
+}
+
+pub(crate) fn speed_ups() -> Figure {
+    let estimate = |mechanism: &str, value: f64, interval: Option<(End, End)>, bound: bool, note: &str| Estimate {
+        mechanism: mechanism.to_owned(),
+        value,
+        interval,
+        bound,
+        note: note.to_owned(),
+    };
+    let between = |low, high| Some((End::At(low), End::At(high)));
+    let estimates = [
+        estimate("topk:5", 5.7, between(3.9, 8.4), false, "5.7× [3.9, 8.4]"),
+        estimate("topk:9", 3.2, between(2.2, 4.6), false, "3.2× [2.2, 4.6]"),
+        estimate("topk:17", 5.7, Some((End::At(4.1), End::Open)), true, ">5.7× [4.1, ∞)"),
+        estimate("banded:5", 1.3, between(0.9, 1.8), false, "1.3× [0.9, 1.8]"),
+        estimate("banded:5+g1", 1.9, between(1.4, 2.7), false, "1.9× [1.4, 2.7]"),
+        estimate("block:9+g3", 1.6, None, false, "1.6× (2 seeds)"),
+        estimate("bottomk:5", 0.37, Some((End::Open, End::At(0.6))), true, "<0.37× (0, 0.6]"),
+        estimate("randomk:5", 0.74, between(0.5, 1.1), false, "0.74× [0.50, 1.1]"),
+    ];
+    let axis = Axis::times("speed-up over full attention in epochs");
+    described("Speed-up", "Ratio of epochs to 95 % with 95 % intervals, 12 seeds.", intervals(axis, 1.0, &estimates))
+}
+
+pub(crate) fn seeds() -> Figure {
+    let pairs = |(mechanism, factor): (&str, f64)| {
+        let mut noise = Noise(factor.to_bits());
+        let reached = |epoch: f64| if epoch > 1000.0 { f64::INFINITY } else { epoch.round() };
+        let pairs = (0..12).map(|seed| {
+            let full = 480.0 * (0.5 * Noise(seed * 77 + 5).normal()).exp();
+            (reached(full), reached(full / factor * (0.3 * noise.normal()).exp()))
+        });
+        Pairs { mechanism: mechanism.to_owned(), pairs: pairs.collect() }
+    };
+    let pairs = [("topk:5", 5.7), ("banded:5", 1.3), ("randomk:5", 0.74)].map(pairs);
+    let caption = "Epochs to 95 % of every seed under full attention and under a mechanism.";
+    described("Seed by seed", caption, slopes("epochs to 95 % accuracy", "full", &pairs))
+}
+
+pub(crate) fn grid() -> Figure {
+    let activations = ["relu", "gelu", "silu", "tanh", "leaky-relu", "identity"];
+    let panels = activations.iter().enumerate().map(|(index, activation)| {
+        let stretch = 1.0 + 0.25 * index as f64;
+        let curves: Vec<Curve> = [("full", 420.0), ("topk:5", 95.0), ("banded:5", 300.0)]
+            .iter()
+            .map(|(name, needed)| curves(name, needed * stretch, 0.02).1)
+            .collect();
+        let members: Vec<&Curve> = curves.iter().collect();
+        let x = Axis::linear("epoch").with_limits(0.0, 1000.0);
+        curve_panel(activation, x, Axis::fraction("held-out accuracy"), 70.0, &members)
+    });
+    described("By activation", "Median of 12 seeds with the 25–75 % band.", small_multiples(3, panels.collect()))
+}
+
+pub(crate) fn scatter() -> Figure {
+    let mut noise = Noise(11);
+    let mut cloud = |mechanism: &str, factor: f64| {
+        let points = (0..25).map(|_| {
+            let full = 300.0 * (0.7 * noise.normal()).exp();
+            (full, full / factor * (0.25 * noise.normal()).exp())
+        });
+        Mark::Points(Points { series: Series::mechanism(mechanism), points: points.collect(), marker: None })
+    };
+    let diagonal = Mark::Rule(Rule { at: Reference::Diagonal, label: "as fast".to_owned() });
+    let marks = vec![diagonal, cloud("topk:5", 5.0), cloud("banded:5+g1", 1.7), cloud("block:9+g3", 1.3)];
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::log("epochs under full attention"),
+        y: Axis::log("epochs under the mechanism"),
+        height: 150.0,
+        marks,
+    };
+    described("Epochs against epochs", "One point for each seed.", Figure { panels: vec![panel], ..Figure::default() })
+}
+
+pub(crate) fn heat() -> Figure {
+    let mut rows: Vec<Vec<f64>> = (0..5)
+        .map(|depth| {
+            (0..6)
+                .map(|lr| f64::exp2(1.9 - 0.5 * f64::from(depth) + 0.3 * f64::from(lr) - 0.16 * f64::from(lr * lr)))
+                .collect()
+        })
+        .collect();
+    rows[3][5] = f64::NAN;
+    let speed_up =
+        Heatmap { rows, colours: Axis::times("speed-up").with_limits(0.2, 5.0), ramp: Ramp::Diverging, values: true };
+    let attention = (0..24).map(|query| (0..24).map(|key| f64::exp(-0.25 * (f64::from(query - key)).abs())).collect());
+    let attention = Heatmap {
+        rows: attention.collect(),
+        colours: Axis { format: Format::Percent, limits: Some((0.0, 1.0)), ..Axis::linear("attention (%)") },
+        ramp: Ramp::Sequential,
+        values: false,
+    };
+    let panels = vec![
+        Panel {
+            title: "Speed-up of topk:5".to_owned(),
+            x: Axis::categories("learning rate", ["0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03"]),
+            y: Axis::categories("blocks", ["1", "2", "3", "4", "6"]),
+            height: 110.0,
+            marks: vec![Mark::Heatmap(speed_up)],
+        },
+        Panel {
+            title: "Attention".to_owned(),
+            x: Axis::linear("key").with_limits(-0.5, 23.5),
+            y: Axis::linear("query").with_limits(-0.5, 23.5),
+            height: 110.0,
+            marks: vec![Mark::Heatmap(attention)],
+        },
+    ];
+    let figure = Figure { width: TWO_COLUMNS, columns: 2, legend: Place::Hidden, panels, ..Figure::default() };
+    described("Heat maps", "Speed-up by learning rate and depth; attention by distance.", figure)
+}
+
+/// All of them by name.
+pub(crate) fn all() -> Vec<(&'static str, Figure)> {
+    vec![
+        ("compact", compact()),
+        ("extended", extended()),
+        ("survival", kaplan_meier()),
+        ("speed-ups", speed_ups()),
+        ("seeds", seeds()),
+        ("grid", grid()),
+        ("scatter", scatter()),
+        ("heat", heat()),
+    ]
+}
