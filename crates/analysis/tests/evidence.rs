@@ -6,7 +6,8 @@ use semfocus_analysis::evidence::robustness::robustness;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
-use semfocus_lab::store::{EpochRecord, State, Status, Store};
+use semfocus_lab::store::made_up::{self, MadeUp};
+use semfocus_lab::store::{State, Store};
 use semfocus_lab::{Experiment, Request, Trial};
 
 /// A folder that is gone at the end.
@@ -24,73 +25,31 @@ fn scratch(name: &str) -> Scratch {
     Scratch(path)
 }
 
-/// What a made-up trial does: the epoch in which it jumps from chance to its final held-out accuracy, if it does.
-#[derive(Clone, Copy)]
-struct Course {
-    jump: Option<usize>,
-    accuracy: f64,
-    epochs: usize,
-    state: State,
-}
-
 const EPOCHS: usize = 20;
 
-fn jump(epoch: usize) -> Course {
-    Course { jump: Some(epoch), accuracy: 0.99, epochs: EPOCHS, state: State::Finished }
+/// A trial that learns in this epoch, if ever, and ends after so many.
+fn course(at: Option<usize>, epochs: usize, state: State) -> MadeUp {
+    MadeUp { records: (1..=epochs).map(|epoch| made_up::jump(epoch, at, 0.99)).collect(), state }
 }
 
-const NEVER: Course = Course { jump: None, accuracy: 0.5, epochs: EPOCHS, state: State::Finished };
+fn jump(at: usize) -> MadeUp {
+    course(Some(at), EPOCHS, State::Finished)
+}
 
-/// A store in which every trial does what `course` says.
-fn store(
-    dir: &Path,
-    mechanisms: &[&str],
-    seeds: usize,
-    more: &[&str],
-    course: impl Fn(&Trial) -> Option<Course>,
-) -> Store {
-    let request = Request {
-        experiment: "even-pairs".to_owned(),
+/// A store of even pairs in which every trial does what `course` says.
+fn store(dir: &Path, mechanisms: &[&str], seeds: usize, course: impl Fn(&Trial) -> Option<MadeUp>) -> Store {
+    made_up::made_up(dir, &experiment("even-pairs", mechanisms, seeds), course).unwrap()
+}
+
+fn experiment(name: &str, mechanisms: &[&str], seeds: usize) -> Experiment {
+    Experiment::resolve(&Request {
+        experiment: name.to_owned(),
         mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
         seeds: Some(seeds),
         epochs: Some(EPOCHS),
-        overrides: more.iter().map(|&text| text.to_owned()).collect(),
         ..Request::default()
-    };
-    let experiment = Experiment::resolve(&request).unwrap();
-    let plan = experiment.plan().unwrap();
-    let (store, _) = Store::create(dir, &experiment, &plan).unwrap();
-    for trial in &plan.trials {
-        let Some(course) = course(trial) else { continue };
-        let folder = store.trial(trial.id);
-        let _lock = folder.lock().unwrap().unwrap();
-        folder.write_settings(&trial.settings).unwrap();
-        for epoch in 1..=course.epochs {
-            let learned = course.jump.is_some_and(|jump| epoch >= jump);
-            let record = EpochRecord {
-                epoch,
-                lr: 0.1,
-                train_loss: if learned { 0.01 } else { 0.69 },
-                train_accuracy: if learned { 1.0 } else { 0.5 },
-                heldout_loss: 0.5,
-                heldout_accuracy: if learned { course.accuracy } else { 0.5 },
-                grad_norm: 1.0,
-                seconds: 2.0,
-            };
-            folder.append_record(&record).unwrap();
-        }
-        let status = Status {
-            state: course.state,
-            epoch: course.epochs,
-            epochs: EPOCHS,
-            best: None,
-            diverged_in: None,
-            message: None,
-            updated: String::new(),
-        };
-        folder.write_status(&status).unwrap();
-    }
-    store
+    })
+    .unwrap()
 }
 
 fn seed_number(trial: &Trial) -> usize {
@@ -104,12 +63,12 @@ fn mechanism<'a>(evidence: &'a Evidence, name: &str) -> &'a MechanismEvidence {
 #[test]
 fn five_seeds_show_what_is_there() {
     let scratch = scratch("five");
-    let store = store(&scratch.0, &["full", "topk:5", "banded:5", "block:5"], 5, &[], |trial| {
+    let store = store(&scratch.0, &["full", "topk:5", "banded:5", "block:5"], 5, |trial| {
         let seed = seed_number(trial);
         Some(match trial.settings.mechanism.as_str() {
             "full" => jump(10 + seed),
             "topk:5" => jump(2 + seed % 2),
-            "banded:5" => NEVER,
+            "banded:5" => course(None, EPOCHS, State::Finished),
             _ => jump(10 + seed), // exactly as full attention
         })
     });
@@ -152,7 +111,7 @@ fn five_seeds_show_what_is_there() {
 #[test]
 fn few_seeds_are_not_made_more_of_than_they_are() {
     let scratch = scratch("few");
-    let store = store(&scratch.0, &["full", "topk:5"], 2, &[], |trial| {
+    let store = store(&scratch.0, &["full", "topk:5"], 2, |trial| {
         Some(if trial.settings.mechanism == "full" { jump(10) } else { jump(2) })
     });
     let evidence = Evidence::read(&store, GOAL).unwrap();
@@ -166,12 +125,12 @@ fn few_seeds_are_not_made_more_of_than_they_are() {
 #[test]
 fn one_seed_one_mechanism_and_nothing_at_all() {
     let alone = scratch("alone");
-    let single = store(&alone.0, &["topk:5"], 1, &[], |_| Some(jump(3)));
+    let single = store(&alone.0, &["topk:5"], 1, |_| Some(jump(3)));
     let evidence = Evidence::read(&single, GOAL).unwrap();
     assert!(mechanism(&evidence, "topk:5").versus_full.is_none(), "there is nothing to compare with");
     assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_threshold, Some(3.0));
     let empty = scratch("empty");
-    let nothing = store(&empty.0, &["full", "topk:5"], 2, &[], |_| None);
+    let nothing = store(&empty.0, &["full", "topk:5"], 2, |_| None);
     let evidence = Evidence::read(&nothing, GOAL).unwrap();
     assert_eq!((evidence.missing().count(), mechanism(&evidence, "full").seeds), (4, 0));
     assert!(mechanism(&evidence, "topk:5").versus_full.is_none());
@@ -180,11 +139,10 @@ fn one_seed_one_mechanism_and_nothing_at_all() {
 #[test]
 fn a_half_finished_run_is_censored_where_it_stands() {
     let scratch = scratch("half");
-    let store = store(&scratch.0, &["full", "topk:5"], 3, &[], |trial| {
-        let running = Course { epochs: 7, state: State::Interrupted, ..NEVER };
+    let store = store(&scratch.0, &["full", "topk:5"], 3, |trial| {
         match (trial.settings.mechanism.as_str(), seed_number(trial)) {
             ("full", 2) => None,
-            ("full", _) => Some(running),
+            ("full", _) => Some(course(None, 7, State::Interrupted)),
             _ => Some(jump(3)),
         }
     });
@@ -201,9 +159,8 @@ fn a_half_finished_run_is_censored_where_it_stands() {
 #[test]
 fn a_diverged_trial_never_arrives() {
     let scratch = scratch("diverged");
-    let store = store(&scratch.0, &["full", "topk:5"], 2, &[], |trial| {
-        let diverged = Course { epochs: 2, state: State::Diverged, ..NEVER };
-        Some(if trial.settings.mechanism == "full" { diverged } else { jump(4) })
+    let store = store(&scratch.0, &["full", "topk:5"], 2, |trial| {
+        Some(if trial.settings.mechanism == "full" { course(None, 2, State::Diverged) } else { jump(4) })
     });
     let evidence = Evidence::read(&store, GOAL).unwrap();
     let full = mechanism(&evidence, "full");
@@ -216,7 +173,7 @@ fn a_diverged_trial_never_arrives() {
 #[test]
 fn other_goals_can_be_asked_for() {
     let scratch = scratch("goals");
-    let store = store(&scratch.0, &["full", "topk:5"], 1, &[], |trial| {
+    let store = store(&scratch.0, &["full", "topk:5"], 1, |trial| {
         Some(if trial.settings.mechanism == "full" { jump(8) } else { jump(4) })
     });
     for (goal, reached) in [
@@ -237,37 +194,11 @@ fn a_grid_is_summarised() {
     std::fs::create_dir_all(&scratch.0).unwrap();
     let file = scratch.0.join("grid.toml");
     std::fs::write(&file, "claim = \"x\"\nbase = \"even-pairs\"\n[grid]\nmodel.blocks = [1, 2, 3]\n").unwrap();
-    let request = Request {
-        experiment: file.to_str().unwrap().to_owned(),
-        mechanisms: Some(vec!["full".to_owned(), "topk:5".to_owned()]),
-        seeds: Some(1),
-        epochs: Some(EPOCHS),
-        ..Request::default()
-    };
-    let experiment = Experiment::resolve(&request).unwrap();
-    let plan = experiment.plan().unwrap();
-    let (store, _) = Store::create(&dir, &experiment, &plan).unwrap();
-    for trial in &plan.trials {
-        let folder = store.trial(trial.id);
-        let _lock = folder.lock().unwrap().unwrap();
-        folder.write_settings(&trial.settings).unwrap();
+    let store = made_up::made_up(&dir, &experiment(file.to_str().unwrap(), &["full", "topk:5"], 1), |trial| {
         // Full attention needs 12 epochs, top-k 12 divided by the number of blocks.
-        let arrival = if trial.settings.mechanism == "full" { 12 } else { 12 / trial.settings.model.blocks };
-        for epoch in 1..=EPOCHS {
-            let accuracy = if epoch >= arrival { 1.0 } else { 0.5 };
-            let record = EpochRecord {
-                epoch,
-                lr: 0.1,
-                train_loss: 0.1,
-                train_accuracy: accuracy,
-                heldout_loss: 0.1,
-                heldout_accuracy: accuracy,
-                grad_norm: 1.0,
-                seconds: 1.0,
-            };
-            folder.append_record(&record).unwrap();
-        }
-    }
+        Some(jump(if trial.settings.mechanism == "full" { 12 } else { 12 / trial.settings.model.blocks }))
+    })
+    .unwrap();
     let evidence = Evidence::read(&store, GOAL).unwrap();
     assert_eq!(evidence.points.len(), 3);
     let [topk] = &robustness(&evidence)[..] else { panic!("one mechanism is compared") };

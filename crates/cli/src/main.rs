@@ -33,6 +33,8 @@ enum Command {
     Status(commands::status::Args),
     /// Compare the mechanisms of a run with full attention, and say what it shows
     Compare(commands::compare::Args),
+    /// Write figures, tables and a page that says what a run shows
+    Report(commands::report::Args),
     /// Show all about one trial
     Show(commands::show::Args),
     /// Show what there is to choose from
@@ -82,6 +84,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
         Command::Run(args) => return commands::run::run(&args, out),
         Command::Status(args) => commands::status::run(&args, out)?,
         Command::Compare(args) => commands::compare::run(&args, out)?,
+        Command::Report(args) => commands::report::run(&args, out)?,
         Command::Show(args) => commands::show::run(&args, out)?,
         Command::List(args) => commands::list::run(&args, out)?,
         Command::Data(args) => commands::data::run(&args, out)?,

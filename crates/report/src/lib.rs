@@ -2,6 +2,10 @@
 //!
 //! | to find | look in |
 //! |---|---|
+//! | everything, written beside a run: `report.html`, `figures/`, `tables/` | [`write()`] |
+//! | the figures of a run | [`pictures`] |
+//! | its tables, as CSV, Markdown and HTML | [`tables`] |
+//! | the page | [`page`] |
 //! | figures as SVG, PNG and PDF: panels, axes, marks, palette, ready-made charts | [`figure`] |
 //!
 //! ```
@@ -27,3 +31,9 @@
 #![forbid(unsafe_code)]
 
 pub mod figure;
+pub mod page;
+pub mod pictures;
+pub mod tables;
+mod write;
+
+pub use write::{ReportError, Written, write};

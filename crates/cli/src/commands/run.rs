@@ -81,6 +81,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     progress.finish();
     let report = Report::new(&experiment, &store, &plan, &ends, stop.load(Ordering::Relaxed))?;
     report.print(args, out)?;
+    if report.finished == report.trials {
+        let written = semfocus_report::write(&store, semfocus_analysis::evidence::GOAL)?;
+        if !args.quiet {
+            eprintln!("report: {}", written.page.display());
+        }
+    }
     Ok(report.exit())
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Store;
-use semfocus_lab::store::State;
+use semfocus_lab::store::{State, StoredTrial, TrialFolder};
 use serde::Serialize;
 
 use crate::Error;
@@ -66,39 +66,28 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
 impl Report {
     fn read(store: &Store) -> Result<Self, Error> {
         let experiment = store.experiment()?;
-        // The experiment says what is planned; the folders, how far it is.
-        let plan = experiment.plan()?;
         let mut list = Vec::new();
         let mut times: HashMap<String, (f64, usize)> = HashMap::new();
         let mut at_once = 1;
-        for trial in &plan.trials {
-            let folder = store.trial(trial.id);
-            let epochs = trial.settings.training.epochs;
-            let mut records = folder.records()?;
-            records.truncate(epochs);
-            let status = folder.status()?;
-            let time = times.entry(trial.settings.mechanism.clone()).or_default();
+        for StoredTrial { entry, folder, state, records, environment, .. } in store.stored_trials()? {
+            let folder = TrialFolder::new(folder);
+            let time = times.entry(entry.mechanism.clone()).or_default();
             *time = records.iter().fold(*time, |(seconds, count), record| (seconds + record.seconds, count + 1));
-            if let Some(environment) = folder.environment()? {
+            if let Some(environment) = environment {
                 at_once = environment.last.jobs.min(environment.last.threads).max(1);
             }
-            let state = match folder.state()? {
-                State::Finished if records.len() < epochs => State::Interrupted, // it has been made longer
-                state => state,
-            };
-            let text = |value: &toml::Value| value.to_string().replace('"', "");
             list.push(Entry {
-                trial: trial.id.to_string(),
-                mechanism: trial.settings.mechanism.clone(),
-                seed: trial.settings.seed,
-                point: trial.point.iter().map(|(path, value)| ((*path).to_owned(), text(value))).collect(),
+                trial: entry.id.to_string(),
+                mechanism: entry.mechanism,
+                seed: entry.seed,
+                point: entry.point,
                 state,
                 epoch: records.len(),
-                epochs,
+                epochs: entry.epochs,
                 train_accuracy: records.last().map(|record| record.train_accuracy),
                 heldout_accuracy: records.last().map(|record| record.heldout_accuracy),
                 held_by: folder.holder().flatten().map(|holder| format!("process {} on {}", holder.pid, holder.host)),
-                message: status.and_then(|status| status.message),
+                message: folder.status()?.and_then(|status| status.message),
             });
         }
         let count = |states: &[State]| list.iter().filter(|entry| states.contains(&entry.state)).count();

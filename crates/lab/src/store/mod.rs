@@ -20,6 +20,7 @@ mod environment;
 pub mod files;
 mod index;
 mod lock;
+pub mod made_up;
 mod records;
 mod status;
 mod stored;

@@ -1,7 +1,6 @@
 //! `semfocus bench epoch`: what an epoch costs beyond its steps, and what trials cost each other.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -18,6 +17,7 @@ use semfocus_nn::{Encoder, Pass, Registry, StandardOptimizer, train};
 use serde::Serialize;
 
 use super::median;
+use super::scratch::Scratch;
 use crate::Error;
 
 #[derive(Debug, ClapArgs)]
@@ -132,7 +132,7 @@ fn one_trial(args: &Args, seeds: usize, epochs: usize) -> Result<Plan, Error> {
 /// Seconds of all trials of a plan in a store of their own.
 fn time_run(plan: &Plan, scratch: &Scratch, name: &str, sharing: Sharing) -> Result<f64, Error> {
     let experiment = Experiment::resolve(&Request { experiment: "even-pairs".to_owned(), ..Request::default() })?;
-    let (store, _) = Store::create(&scratch.0.join(name), &experiment, plan)?;
+    let (store, _) = Store::create(&scratch.path().join(name), &experiment, plan)?;
     let watch = Unseen;
     let session = Session::here(crate::VERSION, crate::COMMIT, sharing.threads, sharing.jobs);
     let work = InStore { store: &store, session, watch: &watch };
@@ -196,22 +196,5 @@ impl Steps {
             }
         });
         began.elapsed().as_secs_f64()
-    }
-}
-
-/// A folder that is gone at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, Error> {
-        let path = std::env::temp_dir().join(format!("semfocus-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // what is left in the temporary folder does no harm
     }
 }

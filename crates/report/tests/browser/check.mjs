@@ -1,0 +1,76 @@
+// Opens a report in a real browser: figures are drawn, nothing is fetched, nothing is said on the console, a phone needs
+// no sideways scrolling, and dark pages are readable.
+//
+// node check.mjs RUN [SCREENSHOTS]      (a folder that `semfocus report` has written to; a folder for pictures)
+import { chromium } from "playwright-core";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { mkdirSync } from "node:fs";
+
+const [run, screenshots] = process.argv.slice(2);
+const page_url = pathToFileURL(resolve(run, "report.html")).href;
+const failures = [];
+const expect = (condition, what) => { if (!condition) failures.push(what); };
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"],
+});
+try {
+  for (const [name, width, scheme] of [["desktop", 1200, "light"], ["phone", 390, "light"], ["dark", 1200, "dark"]]) {
+    const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
+    const page = await context.newPage();
+    page.on("console", message => { if (message.type() === "error") failures.push(`${name}: console: ${message.text()}`); });
+    page.on("pageerror", error => failures.push(`${name}: ${error}`));
+    page.on("requestfailed", request => failures.push(`${name}: failed: ${request.url()}`));
+    const requests = [];
+    page.on("request", request => { if (!request.url().startsWith("data:")) requests.push(request.url()); });
+    await page.goto(page_url);
+    expect(requests.length === 1 && requests[0] === page_url, `${name}: asks for ${requests.slice(1)}`);
+    const figures = await page.locator("figure .scroll > svg").all();
+    expect(figures.length >= 3, `${name}: ${figures.length} figures`);
+    for (const figure of figures) {
+      const box = await figure.boundingBox();
+      expect(box !== null && box.width > 200 && box.height > 40, `${name}: a figure of ${JSON.stringify(box)}`);
+      expect(await figure.locator("path, polyline, line").count() > 3, `${name}: an empty figure`);
+    }
+    expect(await page.locator("#verdict").isVisible(), `${name}: no verdict`);
+    const verdicts = await page.locator(".verdicts li").allInnerTexts();
+    expect(verdicts.length > 0 && verdicts.every(text => text.length > 20), `${name}: ${verdicts}`);
+    expect(await page.locator("table").count() >= 3, `${name}: tables`);
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(overflow <= 0, `${name}: ${overflow} pixels too wide`);
+    const links = await page.locator("a[href]").evaluateAll(all => all.map(link => link.href));
+    expect(links.length > 5 && links.every(link => link.startsWith("file://")), `${name}: links ${links.filter(l => !l.startsWith("file://"))}`);
+    const { existsSync } = await import("node:fs");
+    const { fileURLToPath } = await import("node:url");
+    for (const link of links.filter(link => !link.includes("#"))) {
+      expect(existsSync(fileURLToPath(link)), `${name}: ${link} is not there`);
+    }
+    const [ink, paper] = await page.evaluate(() => {
+      const style = getComputedStyle(document.body);
+      return [style.color, style.backgroundColor];
+    });
+    const lightness = colour => colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 765;
+    expect(Math.abs(lightness(ink) - lightness(paper)) > 0.6, `${name}: ${ink} on ${paper}`);
+    expect((scheme === "dark") === (lightness(paper) < 0.5), `${name}: ${paper} is not ${scheme}`);
+    if (screenshots) {
+      mkdirSync(screenshots, { recursive: true });
+      await page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true });
+    }
+    await context.close();
+  }
+  if (screenshots) {
+    const page = await browser.newPage();
+    await page.goto(page_url);
+    await page.pdf({ path: `${screenshots}/print.pdf`, format: "A4" });
+  }
+} finally {
+  await browser.close();
+}
+if (failures.length) {
+  console.error(failures.join("\n"));
+  process.exit(1);
+}
+console.log("report.html: figures, verdict, tables and links are there, light, dark and on a phone; no errors, no requests");

@@ -1,0 +1,201 @@
+//! Reports of made-up runs: the files, what they say, and what they do with runs that are unfinished or damaged.
+
+use std::path::{Path, PathBuf};
+
+use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_lab::store::made_up::{self, MadeUp};
+use semfocus_lab::store::{State, Store};
+use semfocus_lab::{Experiment, Request, Trial};
+use semfocus_report::{pictures, tables, write};
+
+/// A folder that is gone at the end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn scratch(name: &str) -> Scratch {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    Scratch(path)
+}
+
+const EPOCHS: usize = 20;
+
+fn experiment(name: &str, mechanisms: &[&str], seeds: usize) -> Experiment {
+    Experiment::resolve(&Request {
+        experiment: name.to_owned(),
+        mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
+        seeds: Some(seeds),
+        epochs: Some(EPOCHS),
+        ..Request::default()
+    })
+    .unwrap()
+}
+
+fn jump(at: Option<usize>) -> MadeUp {
+    let records = (1..=EPOCHS).map(|epoch| made_up::jump(epoch, at, 0.99)).collect();
+    MadeUp { records, state: State::Finished }
+}
+
+/// Full attention learns late, top-k early, the band never.
+fn usual(trial: &Trial) -> Option<MadeUp> {
+    let seed = semfocus_lab::study::SEEDS.iter().position(|seed| *seed == trial.settings.seed).unwrap();
+    Some(jump(match trial.settings.mechanism.as_str() {
+        "full" => Some(10 + seed),
+        "banded:5" => None,
+        _ => Some(2 + seed % 2),
+    }))
+}
+
+fn finished(dir: &Path) -> Store {
+    made_up::made_up(dir, &experiment("even-pairs", &["full", "topk:5", "banded:5"], 5), usual).unwrap()
+}
+
+#[test]
+fn everything_is_written_beside_the_run() {
+    let scratch = scratch("whole");
+    let written = write(&finished(&scratch.0), GOAL).unwrap();
+    assert_eq!(written.figures, ["curves", "survival", "speedup", "seeds"]);
+    assert_eq!(written.tables, ["mechanisms", "against-full", "trials"]);
+    assert_eq!(written.missing, 0);
+    for name in &written.figures {
+        let read = |kind: &str| std::fs::read(scratch.0.join(format!("figures/{name}.{kind}"))).unwrap();
+        assert!(read("svg").starts_with(b"<svg "), "{name}");
+        assert!(read("png").starts_with(b"\x89PNG"), "{name}");
+        assert!(read("pdf").starts_with(b"%PDF"), "{name}");
+    }
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    for words in [
+        "learns faster, 5.0 times fewer epochs (p = 0.016)",
+        "generalises the same within ±1 point",
+        "worse with all 5 seeds",
+        "Reduced against the published experiment",
+        "n = 5 seeds",
+        "after Holm's correction",
+        "semfocus run experiment.toml",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(page.matches("<figure ").count(), 4);
+    assert!(!page.contains("are not finished"));
+    for forbidden in ["http://", "https://", "<script", "NaN", "inf%"] {
+        let found = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let (one, other) = (scratch("one"), scratch("other"));
+    for scratch in [&one, &other] {
+        write(&finished(&scratch.0), GOAL).unwrap();
+    }
+    for file in ["figures/curves.svg", "figures/seeds.png", "tables/against-full.csv", "tables/mechanisms.md"] {
+        let read = |scratch: &Scratch| std::fs::read(scratch.0.join(file)).unwrap();
+        assert!(read(&one) == read(&other), "{file}");
+    }
+}
+
+#[test]
+fn tables_are_as_pinned() {
+    let scratch = scratch("tables");
+    let evidence = Evidence::read(&finished(&scratch.0), GOAL).unwrap();
+    for table in tables::tables(&evidence).iter().filter(|table| table.name != "trials") {
+        insta::assert_snapshot!(format!("{}-md", table.name), table.markdown());
+        insta::assert_snapshot!(format!("{}-csv", table.name), table.csv());
+    }
+}
+
+#[test]
+fn figures_of_a_run_are_as_pinned() {
+    let scratch = scratch("figures");
+    let evidence = Evidence::read(&finished(&scratch.0), GOAL).unwrap();
+    for picture in pictures::pictures(&evidence) {
+        assert!(picture.figure.caption.contains("n = 5 seeds"), "{}", picture.figure.caption);
+        if picture.name == "speedup" {
+            insta::assert_snapshot!(picture.figure.svg(semfocus_report::figure::Background::White));
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_run_says_what_is_missing() {
+    let scratch = scratch("unfinished");
+    let store =
+        made_up::made_up(
+            &scratch.0,
+            &experiment("even-pairs", &["full", "topk:5", "banded:5"], 2),
+            |trial| match trial.settings.mechanism.as_str() {
+                "banded:5" => None,
+                "full" => Some(MadeUp {
+                    records: (1..=6).map(|epoch| made_up::jump(epoch, None, 0.5)).collect(),
+                    state: State::Interrupted,
+                }),
+                _ => Some(jump(Some(3))),
+            },
+        )
+        .unwrap();
+    let written = write(&store, GOAL).unwrap();
+    assert_eq!(written.missing, 4);
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    assert!(page.contains("4 of 6 trials are not finished"));
+    assert!(page.contains("full, seed 153476998: interrupted, 6 of 20 epochs"));
+    assert!(page.contains("banded:5, seed 235510766: waiting, 0 of 20 epochs"));
+    assert!(page.contains("&gt;2.0×"), "full attention has not arrived: a bound");
+}
+
+#[test]
+fn a_run_without_an_epoch_has_a_page_without_figures() {
+    let scratch = scratch("nothing");
+    let store = made_up::made_up(&scratch.0, &experiment("even-pairs", &["full", "topk:5"], 1), |_| None).unwrap();
+    let written = write(&store, GOAL).unwrap();
+    assert!(written.figures.is_empty());
+    assert!(std::fs::read_to_string(&written.page).unwrap().contains("2 of 2 trials are not finished"));
+}
+
+#[test]
+fn a_grid_gets_small_multiples() {
+    let scratch = scratch("grid");
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let file = scratch.0.join("grid.toml");
+    let text = "claim = \"<b>&\"\nbase = \"even-pairs\"\n[grid]\nmodel.activation = [\"relu\", \"gelu\", \"mish\"]\n";
+    std::fs::write(&file, text).unwrap();
+    let dir = scratch.0.join("run");
+    let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 3);
+    let written = write(&made_up::made_up(&dir, &experiment, usual).unwrap(), GOAL).unwrap();
+    assert_eq!(written.figures, ["grid-training-loss", "grid-heldout-accuracy", "grid-speedup"]);
+    assert_eq!(written.tables, ["mechanisms", "against-full", "robustness", "trials"]);
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<b>&"), "text is text");
+    assert!(page.contains("activation = gelu"));
+}
+
+#[test]
+fn damaged_stores_are_refused_with_their_place() {
+    let scratch = scratch("damaged");
+    let store = finished(&scratch.0);
+    let folder = store.trials().unwrap()[1].1.clone();
+    let message = || write(&store, GOAL).unwrap_err().to_string();
+    let record = folder.path().join("epochs.csv");
+    let good = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, good.replace("\n7,", "\n9,")).unwrap();
+    assert!(message().contains("epochs.csv is damaged: line 8: expected epoch 7"), "{}", message());
+    std::fs::write(&record, good).unwrap();
+    std::fs::write(folder.path().join("status.json"), "{").unwrap();
+    assert!(message().contains("status.json is damaged"), "{}", message());
+    std::fs::remove_file(folder.path().join("status.json")).unwrap();
+    std::fs::write(folder.path().join("trial.toml"), "model.blocks = \"x\"").unwrap();
+    assert!(message().contains("trial.toml is damaged: `model.blocks`: expected a whole number"), "{}", message());
+    std::fs::remove_file(folder.path().join("trial.toml")).unwrap();
+    std::fs::write(scratch.0.join("trials.csv"), "something,else\n").unwrap();
+    assert!(message().contains("trials.csv is damaged: line 1: expected the header"), "{}", message());
+    std::fs::write(scratch.0.join("experiment.toml"), "seeds = true").unwrap();
+    assert!(message().contains("experiment.toml:1:9"), "{}", message());
+    let empty = scratch.0.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert!(Store::open(&empty).unwrap_err().to_string().contains("is not a run: it has no experiment.toml"));
+}
