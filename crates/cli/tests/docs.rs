@@ -51,6 +51,11 @@ fn commands_of_the_page_on_experiments() {
 }
 
 #[test]
+fn commands_of_the_page_on_evidence() {
+    assert_eq!(run_commands(include_str!("../../../docs/evidence.md"), &Scratch::new("docs-evidence")), 3);
+}
+
+#[test]
 fn the_page_on_files_names_every_file_and_column() {
     let page = include_str!("../../../docs/run-store.md");
     let readme = include_str!("../../../README.md");

@@ -26,6 +26,7 @@ fn every_command_of_the_readme_runs() {
         // The same, but no longer than it must be.
         arguments.extend(match arguments[..] {
             ["bench", "epoch", ..] => &["--rounds", "1", "--train", "50"][..],
+            ["bench", "report", ..] => &["--epochs", "20", "--seeds", "2"],
             ["bench", ..] if !arguments.contains(&"--seconds") => &["--seconds", "0"],
             ["run", "even-pairs"] => &["--smoke"],
             _ => &[],

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::simd::LANES;
 
@@ -25,21 +26,37 @@ pub(crate) struct Buffer {
 }
 
 /// Free memory by its number of lines.
-static FREE: Mutex<BTreeMap<usize, Vec<Vec<Line>>>> = Mutex::new(BTreeMap::new());
+type Shelf = Mutex<BTreeMap<usize, Vec<Vec<Line>>>>;
 
-/// More free buffers of one size than this are given back to the system.
+/// Every thread has a shelf of its own, shared with few others, so that it gets back memory that its core has in cache
+/// and trials side by side do not wait for each other; only when its own is empty does it look at the others.
+static SHELVES: [Shelf; 16] = [const { Mutex::new(BTreeMap::new()) }; 16];
+
+static NEXT_SHELF: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static OWN_SHELF: usize = NEXT_SHELF.fetch_add(1, Ordering::Relaxed) % SHELVES.len();
+}
+
+/// More free buffers of one size on a shelf than this are given back to the system.
 const MOST_FREE: usize = 256;
+
+/// The shelves, the thread's own first.
+fn shelves() -> impl Iterator<Item = &'static Shelf> {
+    // A thread that is ending has none any more.
+    let own = OWN_SHELF.try_with(|own| *own).unwrap_or(0);
+    SHELVES[own..].iter().chain(&SHELVES[..own])
+}
 
 impl Buffer {
     /// A buffer of at least `len` values, whatever they are.
     pub(crate) fn uninit(len: usize) -> Self {
         let needed = len.div_ceil(LANES);
         // Memory of up to twice the size serves; more would be wasted.
-        let free = FREE
-            .lock()
-            .expect("no holder of this lock panics")
-            .range_mut(needed..=2 * needed)
-            .find_map(|(_, free)| free.pop());
+        let free = shelves().find_map(|shelf| {
+            let mut shelf = shelf.lock().expect("no holder of this lock panics");
+            shelf.range_mut(needed..=2 * needed).find_map(|(_, free)| free.pop())
+        });
         let lines = free.unwrap_or_else(|| vec![Line([0.0; LANES]); needed]);
         Buffer { lines, len: needed * LANES }
     }
@@ -55,8 +72,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let lines = std::mem::take(&mut self.lines);
-        if let Ok(mut free) = FREE.lock() {
-            let free = free.entry(lines.len()).or_default();
+        if let Some(Ok(mut shelf)) = shelves().next().map(Mutex::lock) {
+            let free = shelf.entry(lines.len()).or_default();
             if free.len() < MOST_FREE {
                 free.push(lines);
             }
