@@ -28,6 +28,7 @@ const EPOCHS: usize = 20;
 fn experiment(name: &str, mechanisms: &[&str], seeds: usize) -> Experiment {
     Experiment::resolve(&Request {
         experiment: name.to_owned(),
+        scale: Some(semfocus_lab::Scale::Full),
         mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
         seeds: Some(seeds),
         epochs: Some(EPOCHS),
