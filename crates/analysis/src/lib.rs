@@ -3,8 +3,10 @@
 //! | to find | look in |
 //! |---|---|
 //! | what a run shows: measures, comparisons, verdicts | [`evidence`] |
+//! | stability of attention weights, and the study's two conditions | [`theory`] |
 //! | the statistical methods: pure functions of numbers and a seed | [`stats`] |
 #![forbid(unsafe_code)]
 
 pub mod evidence;
 pub mod stats;
+pub mod theory;

@@ -41,6 +41,8 @@ enum Command {
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
     Data(commands::data::Args),
+    /// Work out when top-k attention has the better guarantee
+    Theory(commands::theory::Args),
     /// Measure the time of training and evaluation steps
     Bench(commands::bench::Args),
     /// Print a script that completes commands in a shell
@@ -88,6 +90,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
         Command::Show(args) => commands::show::run(&args, out)?,
         Command::List(args) => commands::list::run(&args, out)?,
         Command::Data(args) => commands::data::run(&args, out)?,
+        Command::Theory(args) => commands::theory::run(&args, out)?,
         Command::Bench(args) => commands::bench::run(&args, out)?,
         Command::Completions(args) => commands::shell::completions(&args, Cli::command(), out)?,
         Command::Man(args) => commands::shell::man(&args, Cli::command(), out)?,

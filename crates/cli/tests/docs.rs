@@ -56,6 +56,11 @@ fn commands_of_the_page_on_evidence() {
 }
 
 #[test]
+fn commands_of_the_page_on_theory() {
+    assert_eq!(run_commands(include_str!("../../../docs/theory.md"), &Scratch::new("docs-theory")), 1);
+}
+
+#[test]
 fn the_page_on_files_names_every_file_and_column() {
     let page = include_str!("../../../docs/run-store.md");
     let readme = include_str!("../../../README.md");

@@ -9,3 +9,4 @@ pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod status;
+pub(crate) mod theory;

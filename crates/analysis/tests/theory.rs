@@ -1,0 +1,158 @@
+//! The constants of the theory, against pairs of scores that try to break them.
+
+use proptest::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use semfocus_analysis::theory::stability;
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum()
+}
+
+/// Softmax over the kept keys, 0 elsewhere.
+fn weights(scores: &[f64], kept: &[usize]) -> Vec<f64> {
+    let max = kept.iter().map(|&key| scores[key]).fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = kept.iter().map(|&key| (scores[key] - max).exp()).sum();
+    let mut weights = vec![0.0; scores.len()];
+    for &key in kept {
+        weights[key] = (scores[key] - max).exp() / sum;
+    }
+    weights
+}
+
+/// The k highest scores; ties go to the lower index.
+fn highest(scores: &[f64], k: usize) -> Vec<usize> {
+    let mut keys: Vec<usize> = (0..scores.len()).collect();
+    keys.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    keys.truncate(k);
+    keys
+}
+
+fn dispersion(scores: &[f64], kept: &[usize]) -> f64 {
+    let of = kept.iter().map(|&key| scores[key]);
+    of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
+}
+
+fn separation(scores: &[f64], kept: &[usize]) -> f64 {
+    let lowest = kept.iter().map(|&key| scores[key]).fold(f64::INFINITY, f64::min);
+    let dropped = (0..scores.len()).filter(|key| !kept.contains(key)).map(|key| scores[key]);
+    lowest - dropped.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The change of the weights over the change of the scores, and the constant that bounds it; none if the scores are equal.
+fn softmax_ratio(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    let all: Vec<usize> = (0..a.len()).collect();
+    let bound = stability::softmax(dispersion(a, &all).max(dispersion(b, &all)), a.len());
+    let change = distance(a, b);
+    (change > 1e-9).then(|| (distance(&weights(a, &all), &weights(b, &all)) / change, bound))
+}
+
+fn top_k_ratio(a: &[f64], b: &[f64], k: usize) -> Option<(f64, f64)> {
+    let (kept_a, kept_b) = (highest(a, k), highest(b, k));
+    let dispersion = dispersion(a, &kept_a).max(dispersion(b, &kept_b));
+    let separation = separation(a, &kept_a).min(separation(b, &kept_b));
+    let change = distance(a, b);
+    let bound = stability::top_k(dispersion, separation, k);
+    (change > 1e-9).then(|| (distance(&weights(a, &kept_a), &weights(b, &kept_b)) / change, bound))
+}
+
+/// Scores on several scales, with ties.
+fn scores(length: usize) -> impl Strategy<Value = Vec<f64>> {
+    let score = prop_oneof![-3.0..3.0, -0.01..0.01, -60.0..60.0, Just(0.0), Just(1.0)];
+    proptest::collection::vec(score, length)
+}
+
+proptest! {
+    #[test]
+    fn softmax_never_changes_more_than_its_constant_allows(
+        (a, b) in (1usize..12).prop_flat_map(|length| (scores(length), scores(length))),
+        nearness in prop_oneof![Just(1.0), Just(1e-3), Just(1e-6)],
+    ) {
+        let b: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + nearness * (b - a)).collect();
+        if let Some((ratio, bound)) = softmax_ratio(&a, &b) {
+            prop_assert!(ratio <= bound + 1e-6, "{ratio} > {bound}");
+        }
+    }
+
+    #[test]
+    fn top_k_never_changes_more_than_its_constant_allows(
+        (a, b, k) in (2usize..12).prop_flat_map(|length| (scores(length), scores(length), 1..=length)),
+        nearness in prop_oneof![Just(1.0), Just(1e-2), Just(1e-4)],
+    ) {
+        let b: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + nearness * (b - a)).collect();
+        if let Some((ratio, bound)) = top_k_ratio(&a, &b, k) {
+            prop_assert!(ratio <= bound * (1.0 + 1e-6) + 1e-6, "{ratio} > {bound}");
+        }
+    }
+}
+
+/// A number in [-1, 1).
+fn unit(random: &mut ChaCha8Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 * 2f64.powi(-52) - 1.0
+}
+
+/// Climbs towards pairs that come near the bound, and gives the greatest ratio to it; fails where it is passed.
+fn climb(length: usize, seed: u64, measure: impl Fn(&[f64], &[f64]) -> Option<(f64, f64)>) -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut draw = |scale: f64| (0..length).map(|_| scale * unit(&mut random)).collect::<Vec<f64>>();
+    let mut best = (draw(2.0), draw(2.0));
+    let mut share = 0.0f64;
+    for round in 0..4000 {
+        let step = 10f64.powf(-4.0 * (round % 200) as f64 / 200.0);
+        let move_by = |scores: &[f64], by: &[f64]| scores.iter().zip(by).map(|(s, b)| s + b).collect::<Vec<f64>>();
+        let (da, db) = (draw(step), draw(step));
+        let candidate = (move_by(&best.0, &da), move_by(&best.1, &db));
+        let Some((ratio, bound)) = measure(&candidate.0, &candidate.1) else { continue };
+        if !bound.is_finite() {
+            continue;
+        }
+        assert!(ratio <= bound * (1.0 + 1e-6) + 1e-6, "{ratio} > {bound} at {candidate:?}");
+        if ratio / bound >= share {
+            share = ratio / bound;
+            best = candidate;
+        }
+    }
+    share
+}
+
+#[test]
+fn climbing_comes_near_the_constants_but_not_past_them() {
+    for (length, seed) in [(2, 1), (3, 2), (5, 3), (9, 4)] {
+        let softmax = climb(length, seed, softmax_ratio);
+        assert!(softmax > 0.5, "softmax over {length} keys: the bound is {:.2} times what was seen", 1.0 / softmax);
+        let k = length.div_ceil(2);
+        let top_k = climb(length, seed + 10, |a, b| top_k_ratio(a, b, k));
+        assert!(top_k > 0.3, "the {k} highest of {length}: the bound is {:.2} times what was seen", 1.0 / top_k);
+    }
+}
+
+#[test]
+fn one_key_above_the_others_attains_the_constant_of_softmax() {
+    for (length, dispersion) in [(2, 0.0), (5, 1.0), (30, 2.5)] {
+        let mut a = vec![0.0; length];
+        a[0] = dispersion;
+        let mut b = a.clone();
+        b[0] += 1e-6;
+        let (ratio, bound) = softmax_ratio(&a, &b).unwrap();
+        assert!((ratio - bound).abs() < 1e-5 * bound, "{ratio}, {bound}");
+    }
+}
+
+#[test]
+fn exchanging_two_keys_attains_the_constant_of_top_k() {
+    for (k, separation) in [(1, 0.5), (4, 0.1), (9, 0.001)] {
+        let mut a = vec![0.0; k];
+        a.push(-separation);
+        let mut b = a.clone();
+        b.swap(0, k);
+        let (ratio, bound) = top_k_ratio(&a, &b, k).unwrap();
+        assert!((ratio - bound).abs() < 1e-9 * bound, "{ratio}, {bound}");
+    }
+}
+
+#[test]
+fn a_smaller_constant_would_be_broken() {
+    // The tests above can fail: nine tenths of the constants are too small.
+    let softmax = climb(2, 1, softmax_ratio);
+    assert!(softmax > 0.9, "{softmax}");
+}

@@ -1,0 +1,41 @@
+//! `semfocus theory`, as a user and a script see it.
+
+mod common;
+
+use common::{Scratch, semfocus};
+
+#[test]
+fn conditions_have_the_fields_that_scripts_rely_on() {
+    let statistics =
+        ["--full-dispersion", "8.61", "--dispersion", "3.51", "--separation", "0.016", "--sink", "0.2", "--json"];
+    let output = semfocus(&[&["theory", "check"], &statistics[..]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert!((report["w_lhs"].as_f64().unwrap() - 0.970).abs() < 5e-4, "{report}");
+    assert!((report["x_lhs"].as_f64().unwrap() - 0.898).abs() < 5e-4, "{report}");
+    assert_eq!((report["w_holds"].as_bool(), report["x_holds"].as_bool()), (Some(true), Some(true)));
+}
+
+#[test]
+fn senseless_statistics_are_explained() {
+    let statistics = ["--full-dispersion", "0", "--dispersion", "1", "--separation", "1", "--sink", "1"];
+    let output = semfocus(&[&["theory", "check"], &statistics[..]].concat());
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("the full dispersion must be a number above 0, got 0"), "{}", output.stderr);
+}
+
+#[test]
+fn regions_are_written_as_csv() {
+    let scratch = Scratch::new("regions");
+    let path = scratch.path("regions.csv");
+    assert_eq!(semfocus(&["theory", "regions", "-o", &path]).code, 0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, semfocus(&["theory", "regions"]).stdout);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "condition,sink,full_dispersion,dispersion_share,least_separation_share");
+    assert!(lines[1..].iter().all(|line| line.split(',').count() == 5));
+    // At full dispersion 8 and a share of one half, e⁴/2 − 1 = 26.3 gives 1/26.3/8.
+    let point = lines.iter().find(|line| line.starts_with("w,,8,0.5,")).unwrap();
+    let least: f64 = point.rsplit(',').next().unwrap().parse().unwrap();
+    assert!((least - 1.0 / (4f64.exp() / 2.0 - 1.0) / 8.0).abs() < 1e-12, "{point}");
+}
