@@ -27,9 +27,15 @@ fn senseless_statistics_are_explained() {
 #[test]
 fn regions_are_written_as_csv() {
     let scratch = Scratch::new("regions");
-    let path = scratch.path("regions.csv");
-    assert_eq!(semfocus(&["theory", "regions", "-o", &path]).code, 0);
-    let text = std::fs::read_to_string(&path).unwrap();
+    let dir = scratch.path("regions");
+    let output = semfocus(&["theory", "regions", "-o", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    for figure in ["regions-w", "regions-x"] {
+        for kind in ["svg", "png", "pdf"] {
+            assert!(std::path::Path::new(&dir).join(format!("{figure}.{kind}")).is_file(), "{figure}.{kind}");
+        }
+    }
+    let text = std::fs::read_to_string(std::path::Path::new(&dir).join("regions.csv")).unwrap();
     assert_eq!(text, semfocus(&["theory", "regions"]).stdout);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "condition,sink,full_dispersion,dispersion_share,least_separation_share");

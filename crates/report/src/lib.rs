@@ -5,6 +5,7 @@
 //! | everything, written beside a run: `report.html`, `figures/`, `tables/` | [`write()`] |
 //! | the figures of a run | [`pictures`] |
 //! | its tables, as CSV, Markdown and HTML | [`tables`] |
+//! | where the theory's conditions hold | [`regions`] |
 //! | the page | [`page`] |
 //! | figures as SVG, PNG and PDF: panels, axes, marks, palette, ready-made charts | [`figure`] |
 //!
@@ -33,6 +34,7 @@
 pub mod figure;
 pub mod page;
 pub mod pictures;
+pub mod regions;
 pub mod tables;
 mod write;
 

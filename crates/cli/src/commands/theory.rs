@@ -1,13 +1,13 @@
 //! `semfocus theory`: the conditions under which top-k attention has the better guarantee.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
-use semfocus_analysis::theory::conditions::{
-    Conditions, FULL_DISPERSIONS, SINKS, Statistics, least_separation_w, least_separation_x,
-};
+use semfocus_analysis::theory::conditions::{Conditions, Statistics};
 use semfocus_lab::store::files::write_whole;
+use semfocus_report::pictures::Picture;
+use semfocus_report::regions;
 use serde::Serialize;
 
 use crate::Error;
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 enum What {
     /// Work out both conditions from four statistics
     Check(CheckArgs),
-    /// Write the least separation for which the conditions hold, as CSV
+    /// Write the least separation from which on the conditions hold: data, and figures if a folder is given
     Regions(RegionsArgs),
 }
 
@@ -48,8 +48,8 @@ struct CheckArgs {
 
 #[derive(Debug, ClapArgs)]
 struct RegionsArgs {
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
+    /// Folder for regions.csv and the figures as SVG, PNG and PDF [default: the data to standard output]
+    #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
@@ -65,14 +65,21 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     match &args.what {
         What::Check(args) => check(args, out),
         What::Regions(args) => match &args.output {
-            None => Ok(out.write_all(regions().as_bytes())?),
-            Some(path) => {
-                write_whole(path, regions().as_bytes())?;
-                eprintln!("wrote {}", path.display());
-                Ok(())
-            }
+            None => Ok(out.write_all(regions::csv().as_bytes())?),
+            Some(dir) => write_regions(dir, out),
         },
     }
+}
+
+fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
+    std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+    write_whole(&dir.join("regions.csv"), regions::csv().as_bytes())?;
+    writeln!(out, "{}", dir.join("regions.csv").display())?;
+    for Picture { name, figure } in regions::pictures() {
+        figure.save(dir, &name)?;
+        writeln!(out, "{}", dir.join(name).display().to_string() + ".{svg,png,pdf}")?;
+    }
+    Ok(())
 }
 
 fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Error> {
@@ -97,27 +104,4 @@ fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Error> {
     };
     let text = "A guarantee bounds how sensitive the loss is; it does not say how fast a model learns.";
     Ok(paragraph(out, "", &format!("{meaning} {text}"))?)
-}
-
-/// One line for each point of the study's region plots; points at which no separation suffices are left out.
-fn regions() -> String {
-    let mut text = "condition,sink,full_dispersion,dispersion_share,least_separation_share\n".to_owned();
-    let shares = || (1..100).map(|percent| f64::from(percent) / 100.0);
-    for full in FULL_DISPERSIONS {
-        for share in shares() {
-            if let Some(least) = least_separation_w(full, share) {
-                text += &format!("w,,{full},{share},{least}\n");
-            }
-        }
-    }
-    for sink in SINKS {
-        for full in FULL_DISPERSIONS {
-            for share in shares() {
-                if let Some(least) = least_separation_x(full, share, sink) {
-                    text += &format!("x,{sink},{full},{share},{least}\n");
-                }
-            }
-        }
-    }
-    text
 }
