@@ -41,6 +41,8 @@ enum Command {
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
     Data(commands::data::Args),
+    /// Look at what the attention of trained models does with its scores
+    Probe(commands::probe::Args),
     /// Work out when top-k attention has the better guarantee
     Theory(commands::theory::Args),
     /// Measure the time of training and evaluation steps
@@ -90,6 +92,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
         Command::Show(args) => commands::show::run(&args, out)?,
         Command::List(args) => commands::list::run(&args, out)?,
         Command::Data(args) => commands::data::run(&args, out)?,
+        Command::Probe(args) => commands::probe::run(&args, out)?,
         Command::Theory(args) => commands::theory::run(&args, out)?,
         Command::Bench(args) => commands::bench::run(&args, out)?,
         Command::Completions(args) => commands::shell::completions(&args, Cli::command(), out)?,

@@ -14,7 +14,7 @@ const SHOWN: (f64, f64) = (1e-4, 1.0);
 /// One figure for each condition.
 pub fn pictures() -> Vec<Picture> {
     let above = "The condition holds above the line of the full dispersion δs. Lines end where no separation suffices.";
-    let w = panel("", |full, share| least_separation_w(full, share));
+    let w = panel("", least_separation_w);
     let x =
         SINKS.map(|sink| panel(&format!("sink β = {sink}"), move |full, share| least_separation_x(full, share, sink)));
     vec![
@@ -78,7 +78,7 @@ fn panel(title: &str, least: impl Fn(f64, f64) -> Option<f64>) -> Panel {
             filling: Filling::Full,
         };
         let series = Series { name: format!("δs = {full}"), style };
-        (!points.is_empty()).then(|| Mark::Line(Line { series, points, course: Course::Straight, markers: true }))
+        (!points.is_empty()).then_some(Mark::Line(Line { series, points, course: Course::Straight, markers: true }))
     });
     Panel {
         title: title.to_owned(),

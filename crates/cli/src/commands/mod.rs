@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod list;
+pub(crate) mod probe;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shell;

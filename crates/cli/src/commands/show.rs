@@ -33,7 +33,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let folder = find(&args.trial)?;
+    let folder = find_trial(&args.trial)?;
     let settings = folder.settings()?;
     let report = Report {
         dir: folder.path().to_owned(),
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The folder of a trial at `RUN/trials/ID` or `RUN/ID`, where ID may be cut short.
-fn find(path: &Path) -> Result<TrialFolder, Error> {
+pub(crate) fn find_trial(path: &Path) -> Result<TrialFolder, Error> {
     if path.join("trial.toml").is_file() {
         return Ok(TrialFolder::new(path.to_owned()));
     }

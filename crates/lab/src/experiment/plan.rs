@@ -54,6 +54,19 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The trial with these settings, such as those of a stored one; what follows from its task is filled in.
+    pub fn of(mut settings: TrialSettings) -> Result<Self, String> {
+        let source = Source::find(&settings.task).map_err(|error| error.to_string())?;
+        settings.model.vocabulary = source.vocabulary();
+        settings.model.classes = source.classes();
+        settings.model.pad_token = Some(usize::from(source.pad()));
+        let checksum = source.checksum().map(|checksum| format!("{checksum:016x}"));
+        if settings.data_checksum != checksum {
+            return Err(format!("{} has changed since the trial was trained", settings.task));
+        }
+        Ok(Trial { id: TrialId::of(&settings), settings, point: Vec::new(), source: Arc::new(source) })
+    }
+
     /// Mechanism and seed, as a person would name it.
     pub fn title(&self) -> String {
         let mut title = self.settings.mechanism.clone();

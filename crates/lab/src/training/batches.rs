@@ -33,7 +33,7 @@ fn below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
 }
 
 /// The examples with these numbers as tensors on the CPU.
-pub(crate) fn batch(split: &Split, examples: impl ExactSizeIterator<Item = usize> + Clone) -> Batch {
+pub fn batch(split: &Split, examples: impl ExactSizeIterator<Item = usize> + Clone) -> Batch {
     let (count, width) = (examples.len(), split.width);
     let mut tokens = Vec::with_capacity(count * width);
     for example in examples.clone() {

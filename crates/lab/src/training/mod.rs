@@ -6,9 +6,10 @@
 //! | a trial in its folder: going on from a checkpoint, saving after every epoch | [`session`] |
 //! | batches: order and tensors | `batches` |
 
-mod batches;
+pub(crate) mod batches;
 pub mod session;
 pub mod trainer;
 
+pub use batches::batch as batch_of;
 pub use session::{Outcome, SessionError, Threads, Watch, run};
 pub use trainer::{EpochEnd, Trainer, TrainingError};
