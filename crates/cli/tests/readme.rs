@@ -15,7 +15,8 @@ fn every_command_of_the_readme_runs() {
         .map(|(before, arguments)| {
             let input =
                 before.strip_prefix("printf '").and_then(|rest| rest.split_once("\\n' |")).map_or("", |input| input.0);
-            (input, arguments.split_whitespace().collect())
+            // The shell takes the quotes away.
+            (input, arguments.split_whitespace().map(|argument| argument.trim_matches('"')).collect())
         })
         .collect();
     assert!(commands.len() >= 20, "the README shows how to use the program");

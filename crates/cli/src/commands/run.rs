@@ -316,11 +316,14 @@ impl<'a> Report<'a> {
             evidence::print(&self.evidence, out)?;
         }
         out.flush()?;
-        for Failure { trial, message } in &self.failed {
-            eprintln!("failed: {trial}: {message}");
-        }
-        for trial in &self.diverged {
-            eprintln!("diverged: {trial}");
+        // Whoever watched has been told.
+        if args.quiet {
+            for Failure { trial, message } in &self.failed {
+                eprintln!("{trial}: failed: {message}");
+            }
+            for trial in &self.diverged {
+                eprintln!("{trial}: diverged");
+            }
         }
         if self.interrupted {
             let command: Vec<String> = std::env::args().map(|argument| shell_quoted(&argument)).collect();
