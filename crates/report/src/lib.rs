@@ -38,4 +38,4 @@ pub mod regions;
 pub mod tables;
 mod write;
 
-pub use write::{ReportError, Written, write};
+pub use write::{ReportError, Written, write, write_picture};

@@ -1,7 +1,7 @@
 //! The tables of a run: one source, written as CSV, Markdown and HTML.
 
 use semfocus_analysis::evidence::Evidence;
-use semfocus_analysis::evidence::robustness::{point_name, robustness};
+use semfocus_analysis::evidence::robustness::robustness;
 use semfocus_analysis::evidence::speedup::Speedup;
 use semfocus_analysis::evidence::verdict::p_text;
 
@@ -353,9 +353,4 @@ impl Table {
         }
         text + &format!("\n{}\n", self.caption)
     }
-}
-
-/// The name of a point, for headings.
-pub(crate) fn heading(point: &[(String, String)]) -> String {
-    point_name(point)
 }

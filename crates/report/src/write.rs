@@ -8,6 +8,7 @@ use semfocus_lab::settings::Goal;
 use semfocus_lab::store::{StoreError, files::write_whole};
 
 use crate::figure::{Background, ExportError};
+use crate::pictures::Picture;
 use crate::{page, pictures, tables};
 
 /// Pixels of a PNG to the inch: fit for print.
@@ -55,11 +56,7 @@ pub fn write(store: &Store, goal: Goal) -> Result<Written, ReportError> {
         make_folder(folder)?;
     }
     for picture in &pictures {
-        let failed = |error| ReportError::Figure { name: picture.name.clone(), error };
-        let path = |kind: &str| figure_dir.join(format!("{}.{kind}", picture.name));
-        write_whole(&path("svg"), picture.figure.svg(Background::White).as_bytes())?;
-        write_whole(&path("png"), &picture.figure.png(DPI).map_err(failed)?)?;
-        write_whole(&path("pdf"), &picture.figure.pdf().map_err(failed)?)?;
+        write_picture(&figure_dir, picture)?;
     }
     for table in &tables {
         write_whole(&table_dir.join(format!("{}.csv", table.name)), table.csv().as_bytes())?;
@@ -74,6 +71,15 @@ pub fn write(store: &Store, goal: Goal) -> Result<Written, ReportError> {
         tables: tables.iter().map(|table| table.name.to_owned()).collect(),
         missing: evidence.missing().count(),
     })
+}
+
+/// Writes a figure into a folder as SVG, PNG and PDF.
+pub fn write_picture(folder: &Path, picture: &Picture) -> Result<(), ReportError> {
+    let failed = |error| ReportError::Figure { name: picture.name.clone(), error };
+    let path = |kind: &str| folder.join(format!("{}.{kind}", picture.name));
+    write_whole(&path("svg"), picture.figure.svg(Background::White).as_bytes())?;
+    write_whole(&path("png"), &picture.figure.png(DPI).map_err(failed)?)?;
+    Ok(write_whole(&path("pdf"), &picture.figure.pdf().map_err(failed)?)?)
 }
 
 fn make_folder(path: &Path) -> Result<(), StoreError> {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_analysis::theory::conditions::{Conditions, Statistics};
 use semfocus_lab::store::files::write_whole;
-use semfocus_report::pictures::Picture;
-use semfocus_report::regions;
+use semfocus_report::{regions, write_picture};
 use serde::Serialize;
 
 use crate::Error;
@@ -75,9 +74,9 @@ fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
     write_whole(&dir.join("regions.csv"), regions::csv().as_bytes())?;
     writeln!(out, "{}", dir.join("regions.csv").display())?;
-    for Picture { name, figure } in regions::pictures() {
-        figure.save(dir, &name)?;
-        writeln!(out, "{}", dir.join(name).display().to_string() + ".{svg,png,pdf}")?;
+    for picture in regions::pictures() {
+        write_picture(dir, &picture)?;
+        writeln!(out, "{}", dir.join(picture.name).display().to_string() + ".{svg,png,pdf}")?;
     }
     Ok(())
 }

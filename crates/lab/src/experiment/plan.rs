@@ -57,11 +57,8 @@ impl Trial {
     /// The trial with these settings, such as those of a stored one; what follows from its task is filled in.
     pub fn of(mut settings: TrialSettings) -> Result<Self, String> {
         let source = Source::find(&settings.task).map_err(|error| error.to_string())?;
-        settings.model.vocabulary = source.vocabulary();
-        settings.model.classes = source.classes();
-        settings.model.pad_token = Some(usize::from(source.pad()));
-        let checksum = source.checksum().map(|checksum| format!("{checksum:016x}"));
-        if settings.data_checksum != checksum {
+        fit_to(&mut settings, &source);
+        if settings.data_checksum != checksum(&source) {
             return Err(format!("{} has changed since the trial was trained", settings.task));
         }
         Ok(Trial { id: TrialId::of(&settings), settings, point: Vec::new(), source: Arc::new(source) })
@@ -76,12 +73,18 @@ impl Trial {
         }
         title + &format!(" seed {}", self.settings.seed)
     }
+}
 
-    /// Length of its sequences, global tokens included.
-    pub fn width(&self) -> usize {
-        let globals = semfocus_nn::Registry::standard().parse(&self.settings.mechanism).map_or(0, |a| a.spec.globals);
-        self.source.width(&self.settings.data) + globals
-    }
+/// Fills in what follows from where the examples come from.
+fn fit_to(settings: &mut TrialSettings, source: &Source) {
+    settings.model.vocabulary = source.vocabulary();
+    settings.model.classes = source.classes();
+    settings.model.pad_token = Some(usize::from(source.pad()));
+}
+
+/// The checksum of a data file as it is written; none for a task.
+fn checksum(source: &Source) -> Option<String> {
+    source.checksum().map(|checksum| format!("{checksum:016x}"))
 }
 
 /// The trials of an experiment, in the order in which they are run: all mechanisms with the first seed, then all with the
@@ -176,20 +179,19 @@ impl Experiment {
 
     /// Fills in what follows from the task, and checks the settings against it.
     fn fill_in(&self, settings: &mut TrialSettings, source: &Source) -> Result<(), ExperimentError> {
-        settings.model.vocabulary = source.vocabulary();
-        settings.model.classes = source.classes();
-        settings.model.pad_token = Some(usize::from(source.pad()));
+        fit_to(settings, source);
         match source {
             Source::Task(task) => {
                 settings.data.check(task).map_err(|wrong| self.error("data.length", wrong.to_string()))?;
             }
             Source::Own(own) => {
-                let checksum = format!("{:016x}", own.checksum());
-                if settings.data_checksum.as_ref().is_some_and(|expected| *expected != checksum) {
-                    let message = format!("{} has the checksum {checksum}: it is another file", settings.task);
+                let found = checksum(source);
+                if settings.data_checksum.is_some() && settings.data_checksum != found {
+                    let found = found.unwrap_or_default();
+                    let message = format!("{} has the checksum {found}: it is another file", settings.task);
                     return Err(self.error("data.checksum", message));
                 }
-                settings.data_checksum = Some(checksum);
+                settings.data_checksum = found;
                 let data = own.dataset(&settings.data.sizes, settings.seed);
                 if data.train.is_empty() || data.held_out.is_empty() {
                     let message = format!("{} has too few different sequences for two splits", settings.task);

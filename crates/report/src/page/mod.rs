@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence};
 use semfocus_lab::TrialSettings;
@@ -11,7 +12,7 @@ use semfocus_nn::optimizer::Rule;
 
 use crate::figure::{Background, TWO_COLUMNS};
 use crate::pictures::Picture;
-use crate::tables::{Cell, Table, heading};
+use crate::tables::{Cell, Table};
 
 const CSS: &str = include_str!("page.css");
 
@@ -63,7 +64,7 @@ fn missing(evidence: &Evidence, out: &mut String) {
     let missing: Vec<String> = evidence
         .missing()
         .map(|trial| {
-            let point = heading(&trial.entry.point);
+            let point = point_name(&trial.entry.point);
             let point = if point.is_empty() { point } else { format!(" at {point}") };
             let (epochs, planned) = (trial.records.len(), trial.entry.epochs);
             format!(
@@ -94,7 +95,7 @@ fn verdicts(evidence: &Evidence, out: &mut String) {
     put(out, "<h2 id=\"verdict\">Verdict</h2>\n");
     for point in &evidence.points {
         if !point.point.is_empty() {
-            let _ = writeln!(out, "<h3>{}</h3>", escaped(&heading(&point.point)));
+            let _ = writeln!(out, "<h3>{}</h3>", escaped(&point_name(&point.point)));
         }
         put(out, "<ul class=\"verdicts\">\n");
         for mechanism in point.mechanisms.iter().filter(|mechanism| mechanism.mechanism != BASELINE) {

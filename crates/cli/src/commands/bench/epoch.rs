@@ -60,34 +60,24 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let rounds = usize::from(args.rounds);
     eprintln!("measuring an epoch and its steps, taking turns …");
     let (mut alone, mut epochs, mut together) = (Vec::new(), Vec::new(), Vec::new());
-    let mut steps = Steps::new(&one_trial(args, 1, 1)?.trials[0])?;
+    let mut steps = Steps::new(&plan_of(args, 1)?.trials[0])?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for round in 0..rounds {
         alone.push(steps.time());
-        epochs.push(time_run(
-            &one_trial(args, 1, 1)?,
-            &scratch,
-            &format!("one-{round}"),
-            Sharing { threads: 1, jobs: 1 },
-        )?);
+        epochs.push(time_run(&plan_of(args, 1)?, &scratch, &format!("one-{round}"), Sharing { threads: 1, jobs: 1 })?);
     }
     eprintln!("measuring four trials side by side on {cores} cores …");
     for round in 0..rounds {
         // Alone again between them: the machine may have changed its pace.
-        epochs.push(time_run(
-            &one_trial(args, 1, 1)?,
-            &scratch,
-            &format!("two-{round}"),
-            Sharing { threads: 1, jobs: 1 },
-        )?);
+        epochs.push(time_run(&plan_of(args, 1)?, &scratch, &format!("two-{round}"), Sharing { threads: 1, jobs: 1 })?);
         let sharing = Sharing { threads: cores, jobs: cores.min(4) };
-        let seconds = time_run(&one_trial(args, 4, 1)?, &scratch, &format!("four-{round}"), sharing)?;
+        let seconds = time_run(&plan_of(args, 4)?, &scratch, &format!("four-{round}"), sharing)?;
         together.push(seconds * cores.min(4) as f64 / 4.0);
     }
     let later = epochs.split_off(rounds);
     let (steps_seconds, epoch_seconds) = (median(alone), median(epochs));
     let side_by_side_core_seconds = median(together);
-    let sizes = one_trial(args, 1, 1)?.trials[0].settings.data.sizes;
+    let sizes = plan_of(args, 1)?.trials[0].settings.data.sizes;
     let report = Report {
         mechanism: args.mechanism.clone(),
         train_examples: sizes.train,
@@ -115,14 +105,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     Ok(writeln!(out, "medians of {rounds} rounds")?)
 }
 
-/// Trials of even pairs with the published settings.
-fn one_trial(args: &Args, seeds: usize, epochs: usize) -> Result<Plan, Error> {
+/// Trials of even pairs with the published settings, one for each seed, of one epoch.
+fn plan_of(args: &Args, seeds: usize) -> Result<Plan, Error> {
     let experiment = Experiment::resolve(&Request {
         experiment: "even-pairs".to_owned(),
         scale: Some(Scale::Full),
         mechanisms: Some(vec![args.mechanism.clone()]),
         seeds: Some(seeds),
-        epochs: Some(epochs),
+        epochs: Some(1),
         overrides: vec![format!("data.train={}", args.train), format!("data.held_out={}", args.train * 2 / 5)],
         smoke: false,
     })?;
