@@ -51,7 +51,8 @@ fn a_run_that_is_stopped_and_resumed_gives_the_same_bits() {
         let stopped = if name == "KILL" { None } else { Some(130) };
         let interruptions = codes.iter().filter(|code| **code == stopped).count();
         assert!(interruptions >= 2, "SIG{name} came in time: {codes:?}");
-        assert!(codes[..codes.len() - 1].iter().all(|code| *code == stopped), "{codes:?}");
+        // On a busy machine a signal may come before the program listens: then it is killed.
+        assert!(codes[..codes.len() - 1].iter().all(|code| *code == stopped || code.is_none()), "{codes:?}");
         assert_same_bits(&expected, &dir);
         for trial in trials(&dir) {
             let names = std::fs::read_dir(&trial).unwrap().map(|entry| entry.unwrap().file_name());

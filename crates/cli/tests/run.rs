@@ -160,6 +160,15 @@ fn a_goal_ends_a_trial_early_and_can_be_lifted() {
     let status = semfocus(&["status", &dir, "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert!(status["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "stopped"), "{status}");
+    // A process that died after the epoch that reached the goal and before saying so: no epoch is added.
+    let before: Vec<Vec<String>> = trials(&dir).iter().map(|trial| epochs(trial)).collect();
+    for trial in trials(&dir) {
+        let path = trial.join("status.json");
+        let text = std::fs::read_to_string(&path).unwrap().replace("\"stopped\"", "\"running\"");
+        std::fs::write(&path, text).unwrap();
+    }
+    assert_eq!(semfocus(&[&["run", &file, "-o", &dir], &goal[..]].concat()).code, 0);
+    assert_eq!(before, trials(&dir).iter().map(|trial| epochs(trial)).collect::<Vec<_>>());
     assert_eq!(semfocus(&["run", &file, "-o", &dir]).code, 0);
     assert_eq!(semfocus(&["run", &file, "-o", &whole]).code, 0);
     assert_same_bits(&whole, &dir);

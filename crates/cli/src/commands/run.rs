@@ -69,11 +69,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     if args.dry_run {
         return dry_run(args, &experiment, &plan, &dir, sharing, out).map(|()| Exit::Done);
     }
+    let stop = stop_on_signals()?;
     let (store, found) = Store::create(&dir, &experiment, &plan)?;
     if !args.quiet {
         introduce(&experiment, &plan, &dir, found)?;
     }
-    let stop = stop_on_signals()?;
     let progress = Progress::new(&plan, sharing, args.quiet, stop.clone());
     let session = Session::here(crate::VERSION, crate::COMMIT, sharing.threads, sharing.jobs);
     let work = InStore { store: &store, session, watch: &progress };

@@ -75,22 +75,23 @@ pub fn run(
     };
     folder.write_status(&status(&trainer, State::Running))?;
     watch.begins(trial, trainer.progress().epoch, trainer.steps_per_epoch());
-    while trainer.progress().epoch < trial.settings.training.epochs {
+    let is_goal = |record: &EpochRecord| trial.settings.training.stop_when.is_some_and(|goal| goal.is_reached(record));
+    // A process may have died after the epoch that reached the goal and before it could say so.
+    let mut is_reached = folder.records()?.iter().any(is_goal);
+    while !is_reached && trainer.progress().epoch < trial.settings.training.epochs {
         let mut end = EpochEnd::Interrupted;
         threads.run(&mut || end = trainer.epoch(stop, |step| watch.step(trial, step)));
         match end {
             EpochEnd::Complete(record) => {
-                // The record comes first: a checkpoint without the record of its epoch would lose it.
+                // The last checkpoint comes last: what was not written before it is written again when its epoch is.
                 folder.append_record(&record)?;
                 let bytes = trainer.checkpoint().to_bytes();
-                folder.write_last(&bytes)?;
                 if trainer.progress().best.is_some_and(|best| best.epoch == record.epoch) {
                     folder.write_best(&bytes)?;
                 }
+                folder.write_last(&bytes)?;
                 watch.epoch(trial, &record);
-                if trial.settings.training.stop_when.is_some_and(|goal| goal.is_reached(&record)) {
-                    break;
-                }
+                is_reached = is_goal(&record);
                 folder.write_status(&status(&trainer, State::Running))?;
             }
             EpochEnd::Interrupted => {
