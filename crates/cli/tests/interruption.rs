@@ -64,13 +64,26 @@ fn a_run_that_is_stopped_and_resumed_gives_the_same_bits() {
     }
 }
 
+/// Waits until a process works on a trial.
+fn wait_for_a_trial(dir: &str) {
+    let begun =
+        || Path::new(dir).join("trials").is_dir() && trials(dir).iter().any(|trial| trial.join("env.json").is_file());
+    for _ in 0..1000 {
+        if begun() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no trial has begun after ten seconds");
+}
+
 #[test]
 fn a_second_signal_stops_at_once() {
     let scratch = Scratch::new("twice");
     let file = scratch.file("small.toml", &SMALL.replace("train = 400", "train = 100000"));
     let dir = scratch.path("run");
     let child = start(&["run", &file, "-o", &dir]);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_a_trial(&dir);
     signal(&child, "INT");
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
@@ -192,7 +205,7 @@ fn a_process_takes_over_from_one_that_dies() {
     let expected = undisturbed(&scratch, &file);
     let dir = scratch.path("run");
     let first = start(&["run", &file, "-o", &dir]);
-    std::thread::sleep(Duration::from_millis(150));
+    wait_for_a_trial(&dir);
     let second = start(&["run", &file, "-o", &dir]);
     std::thread::sleep(Duration::from_millis(250));
     signal(&first, "KILL");

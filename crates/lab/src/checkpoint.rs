@@ -38,9 +38,43 @@ pub struct Progress {
     /// Sum of the gradient norms of those steps of the next epoch, as the bits of a double: text would round it.
     pub gradient_norm_bits: u64,
     /// Seconds that those steps took.
+    #[serde(with = "exact")]
     pub seconds: f64,
     /// The best epoch so far.
+    #[serde(with = "exact_best")]
     pub best: Option<Best>,
+}
+
+/// A number as text: JSON numbers may come back with another last bit.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&number.to_string())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// The best epoch with its accuracy as text.
+mod exact_best {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::store::Best;
+
+    pub(super) fn serialize<S: Serializer>(best: &Option<Best>, serializer: S) -> Result<S::Ok, S::Error> {
+        best.map(|best| (best.epoch, best.heldout_accuracy.to_string())).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Best>, D::Error> {
+        let best = Option::<(usize, String)>::deserialize(deserializer)?;
+        let parse = |(epoch, accuracy): (usize, String)| {
+            Ok(Best { epoch, heldout_accuracy: accuracy.parse().map_err(D::Error::custom)? })
+        };
+        best.map(parse).transpose()
+    }
 }
 
 /// A tensor: its shape and its values, row by row.
@@ -222,6 +256,19 @@ mod tests {
         assert_eq!((read.tensors, read.settings), (checkpoint.tensors.clone(), checkpoint.settings.clone()));
         assert_eq!(read.progress.gradient_norm_bits, checkpoint.progress.gradient_norm_bits);
         assert_eq!(read.progress.best, checkpoint.progress.best);
+    }
+
+    #[test]
+    fn any_number_comes_back_with_the_same_bits() {
+        for index in 0..20_000u32 {
+            let number = f64::from(semfocus_kernels::Key::new(1).bits_at(index)) / 3e9 + f64::from(index) * 1e-7;
+            let mut checkpoint = example();
+            checkpoint.tensors.clear();
+            checkpoint.progress.seconds = number;
+            checkpoint.progress.best = Some(Best { epoch: 1, heldout_accuracy: number / 7.0 });
+            let read = Checkpoint::from_bytes(&checkpoint.to_bytes(), None).unwrap();
+            assert_eq!(read.progress, checkpoint.progress);
+        }
     }
 
     #[test]
