@@ -11,6 +11,7 @@
 //! | the same as single operators on the CPU, with hand-written gradients | [`fused`] |
 //! | what both forms of a sublayer are told | [`sublayer`] |
 //! | parameters and gradients by name | [`parameters`] |
+//! | spectral norms of the parameters | [`norms`] |
 //! | the training step: loss, gradients, clipping, update | [`train`] |
 //! | SGD with momentum, Adam, AdamW | [`optimizer`] |
 //! | where every random number comes from | [`streams`] |
@@ -38,6 +39,7 @@ pub mod fused;
 pub mod mechanism;
 pub mod mechanisms;
 pub mod model;
+pub mod norms;
 pub mod optimizer;
 pub mod parameters;
 mod positions;
@@ -51,6 +53,7 @@ pub mod train;
 pub use config::{Activation, ConfigError, Engine, ModelConfig, Oddities};
 pub use mechanism::{FastForm, Mechanism, Site};
 pub use model::{Encoder, Pass};
+pub use norms::ModelNorms;
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
 pub use semfocus_kernels::{Dropout, KeptKeys, Key, RowRule};
