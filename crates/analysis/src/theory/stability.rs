@@ -16,7 +16,7 @@ pub fn softmax(dispersion: f64, n: usize) -> f64 {
 }
 
 /// The greatest weight that one of `n` keys can have: `e^δ / (e^δ + n − 1)`.
-fn greatest_weight(dispersion: f64, n: usize) -> f64 {
+pub(crate) fn greatest_weight(dispersion: f64, n: usize) -> f64 {
     // Divided by e^δ, which may be beyond all numbers.
     1.0 / (1.0 + (n - 1) as f64 * (-dispersion).exp())
 }
