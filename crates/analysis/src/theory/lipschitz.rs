@@ -1,7 +1,7 @@
 //! How steep the loss of a model can be: upper bounds on its Lipschitz constants in the parameters of every layer and in
 //! the input of every block. Statement and proof are in `docs/theory.md`; the tests try to break them.
 //!
-//! Plain numbers in, plain numbers out: [norms](semfocus_nn::norms) of the matrices and a few [statistics](LayerStatistics)
+//! Plain numbers in, plain numbers out: spectral [`norms`] of the matrices and a few [statistics](LayerStatistics)
 //! of each layer's attention, which [`measure`] takes from a model. Bounds are products over layers and soon beyond all
 //! numbers, so they are logarithms.
 
