@@ -108,9 +108,12 @@ struct Case {
     seed: u64,
 }
 
-const PASS: fn() -> Pass = || Pass::evaluation(1, 0);
 const VOCABULARY: usize = 5;
 const CLASSES: usize = 3;
+
+fn pass() -> Pass {
+    Pass::evaluation(1, 0)
+}
 
 impl Case {
     fn model(&self, device: &Device) -> Encoder {
@@ -143,7 +146,7 @@ impl Case {
     }
 
     /// Tokens of a sequence, global ones included.
-    fn width(&self, model: &Encoder) -> usize {
+    fn all_tokens(&self, model: &Encoder) -> usize {
         self.length + model.attention().spec.globals
     }
 }
@@ -232,7 +235,7 @@ struct Point {
 impl Point {
     fn of(model: Encoder, case: &Case) -> Self {
         let device = model.embedding.val().device();
-        let (logits, statistics) = measure_from(&model, 0, norms::embedded(&model, case.tokens(&device)), PASS());
+        let (logits, statistics) = measure_from(&model, 0, norms::embedded(&model, case.tokens(&device)), pass());
         let loss = scalar(train::loss(logits, case.labels(&device)));
         Point { loss, norms: ModelNorms::of(&model), statistics, model }
     }
@@ -258,7 +261,7 @@ fn scalar(tensor: Tensor<1>) -> f64 {
 fn gradient(point: &Point, case: &Case) -> Values {
     let device = Device::flex().autodiff();
     let model = with_values(&case.model(&device), &values_of(&point.model));
-    let loss = train::loss(model.forward(case.tokens(&device), PASS()), case.labels(&device));
+    let loss = train::loss(model.forward(case.tokens(&device), pass()), case.labels(&device));
     let gradients = parameters::named_gradients(&model, &loss.backward());
     gradients.iter().map(|(_, data)| data.iter::<f64>().collect()).collect()
 }
@@ -277,7 +280,7 @@ fn the_loss_is_never_steeper_in_parameters() {
     let mut tally = Tally::default();
     for case in cases(12, 3) {
         let start = Point::of(case.model(&Device::flex()), &case);
-        let tokens = case.width(&start.model);
+        let tokens = case.all_tokens(&start.model);
         let slope = gradient(&start, &case);
         let local = Profile::of(&start.norms, &held(&start.statistics), tokens);
         let mut random = ChaCha8Rng::seed_from_u64(case.seed);
@@ -305,19 +308,19 @@ fn the_loss_is_never_steeper_in_block_inputs() {
         let device = Device::flex().autodiff();
         let model = case.model(&device);
         let norms = ModelNorms::of(&model);
-        let before = measure(&model, case.tokens(&device), PASS());
+        let before = measure(&model, case.tokens(&device), pass());
         let mut random = ChaCha8Rng::seed_from_u64(case.seed);
         for layer in 0..case.blocks {
             let x = random_tokens(&model, &case, &mut random);
             // Earlier layers have no part in it.
             let at = |x: &Tensor<3>| {
-                let (logits, later) = measure_from(&model, layer, x.clone(), PASS());
+                let (logits, later) = measure_from(&model, layer, x.clone(), pass());
                 (train::loss(logits, case.labels(&device)), [&before[..layer], &later].concat())
             };
             let leaf = x.clone().require_grad();
             let (loss, statistics) = at(&leaf);
             let slope = leaf.grad(&loss.backward()).unwrap();
-            let tokens = case.width(&model);
+            let tokens = case.all_tokens(&model);
             let steepness = distance(&slope, &slope.zeros_like());
             let local = Profile::of(&norms, &held(&statistics), tokens).layers[layer].x;
             tally.check("x gradient", steepness, local, &(&case, layer));
@@ -338,14 +341,14 @@ fn the_loss_is_never_steeper_in_block_inputs() {
 
 /// Random tokens in the shape of a block's input.
 fn random_tokens(model: &Encoder, case: &Case, random: &mut ChaCha8Rng) -> Tensor<3> {
-    let shape = [case.batch, case.width(model), case.d_model];
+    let shape = [case.batch, case.all_tokens(model), case.d_model];
     let values: Vec<f64> = (0..shape.iter().product()).map(|_| 2.0 * unit(random)).collect();
     Tensor::from_data(TensorData::new(values, shape), (&model.embedding.val().device(), DType::F64))
 }
 
 /// Which keys all layers keep.
 fn kept(model: &Encoder, case: &Case) -> Vec<bool> {
-    let (_, traces) = model.forward_traced(case.tokens(&Device::flex()), PASS());
+    let (_, traces) = model.forward_traced(case.tokens(&Device::flex()), pass());
     traces.iter().flat_map(|trace| trace.kept.to_data().iter::<bool>().collect::<Vec<bool>>()).collect()
 }
 
@@ -368,7 +371,7 @@ fn exchanged_keys_do_not_break_the_bounds() {
                 let middle = at(0.5 * (low.0 + high.0));
                 let same = keys == kept(&middle.1.model, &case);
                 *(if same { &mut low } else { &mut high }) = middle;
-                let bound = group.bound(&low.1.profile(&high.1, case.width(&model)));
+                let bound = group.bound(&low.1.profile(&high.1, case.all_tokens(&model)));
                 let quotient = (high.1.loss - low.1.loss).abs() / (high.0 - low.0);
                 tally.check(group.kind(), quotient, bound, &(&case, group, low.0, high.0));
             }
@@ -404,9 +407,9 @@ fn sublayers_never_enlarge_a_change_more_than_their_factors() {
 
 /// Holds the change of both sublayers' output, from one model and input to another, to what the factors allow.
 fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b: (&Encoder, &Tensor<3>)) {
-    let statistics = |(model, x): (&Encoder, &Tensor<3>)| measure_from(model, 0, x.clone(), PASS()).1[0];
+    let statistics = |(model, x): (&Encoder, &Tensor<3>)| measure_from(model, 0, x.clone(), pass()).1[0];
     let greatest = ModelNorms::of(a.0).greatest(&ModelNorms::of(b.0));
-    let tokens = case.width(a.0);
+    let tokens = case.all_tokens(a.0);
     let factors = LayerFactors::of(&greatest, 0, &statistics(a).worse(statistics(b)), tokens);
     let change = |group: Group| {
         let names = parameters::named_parameters(a.0);
@@ -423,16 +426,16 @@ fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b:
     tally.check(&format!("attention, {kind}"), distance(&after[0], &after[1]), attention.log10(), case);
     let mlp = factors.mlp * distance(&after[0], &after[1]) + per_token * factors.from_mlp * change(Group::Mlp(0));
     let outputs = [(a.0, &after[0]), (b.0, &after[1])].map(|(model, x)| {
-        reference::mlp(x.clone(), &model.blocks[0].mlp, &model.mlp_settings(&PASS()), PASS().layer(0))
+        reference::mlp(x.clone(), &model.blocks[0].mlp, &model.mlp_settings(&pass()), pass().layer(0))
     });
     tally.check(&format!("mlp, {kind}"), distance(&outputs[0], &outputs[1]), mlp.log10(), case);
 }
 
 fn after_attention(model: &Encoder, x: &Tensor<3>) -> Tensor<3> {
-    let settings = model.attention_settings(0, &PASS());
+    let settings = model.attention_settings(0, &pass());
     let attention = model.attention();
     let weights = &model.blocks[0].attention;
-    let key = PASS().layer(0);
+    let key = pass().layer(0);
     reference::attention(x.clone(), weights, attention.mechanism.as_ref(), &settings, key, attention.spec.globals).0
 }
 
@@ -494,7 +497,7 @@ impl HandMade {
 
     /// Loss, norms and statistics of a model for an input of its only block.
     fn point(&self, model: Encoder, x: &Tensor<3>) -> Point {
-        let (logits, statistics) = measure_from(&model, 0, x.clone(), PASS());
+        let (logits, statistics) = measure_from(&model, 0, x.clone(), pass());
         let loss = scalar(train::loss(logits, self.case.labels(&Device::flex())));
         Point { loss, norms: ModelNorms::of(&model), statistics, model }
     }
@@ -664,4 +667,26 @@ fn bounds_of_one_block_are_not_absurdly_loose() {
         };
         assert!(ratios[0] < most, "{kind}: {}", ratios[0]);
     }
+}
+
+#[test]
+fn the_studys_model_as_it_starts() {
+    // The numbers that docs/theory.md quotes.
+    let device = Device::flex();
+    let ids: Vec<i64> = (0..25 * 40).map(|i: i64| (i * i * 7 + i / 3 + i / 11) % 2).collect();
+    let profiles = |spec: &str| {
+        let attention = Registry::standard().parse(spec).unwrap();
+        let model = Encoder::new(ModelConfig::new(3, 2), attention, 153_476_998, &device).unwrap();
+        let tokens = Tensor::from_data(TensorData::new(ids.clone(), [25, 40]), &device);
+        let (norms, statistics) = (ModelNorms::of(&model), measure(&model, tokens, pass()));
+        let all = |statistics: &[LayerStatistics]| Profile::of(&norms, statistics, 40).all;
+        (all(&statistics), all(&held(&statistics)), statistics[0].sink * statistics[0].least_kept as f64)
+    };
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 0.1, "{a}, expected {b}");
+    let (exchanges, held, sinks) = profiles("topk:5");
+    println!("five blocks, all parameters: full {:.2}, topk:5 {exchanges:.2}, {held:.2} held", profiles("full").0);
+    near(profiles("full").0, 11.1);
+    near(held, 11.6);
+    assert_eq!(sinks, 25.0);
+    assert!((36.0..38.0).contains(&exchanges), "{exchanges}");
 }
