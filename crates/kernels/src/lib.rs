@@ -19,7 +19,7 @@ mod simd;
 mod topk;
 mod yardstick;
 
-pub use attention::{Attention, AttentionGradients, AttentionSaved, Selection};
+pub use attention::{Attention, AttentionGradients, AttentionSaved, RowReader, SeenRow, Selection, Watch};
 pub use embedding::Embedding;
 pub use linear::{Linear, LinearGradient};
 pub use math::Activation;

@@ -16,7 +16,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor, TensorData};
 use semfocus_kernels as kernels;
-use semfocus_kernels::{AttentionSaved, Dropout, Key, LinearGradient, MlpSaved, Selection};
+use semfocus_kernels::{AttentionSaved, Dropout, Key, LinearGradient, MlpSaved, Selection, Watch};
 
 use crate::config::Activation;
 use crate::mechanism::FastForm;
@@ -49,6 +49,35 @@ pub fn attention(
     };
     let call = AttentionCall { form, settings: settings.clone(), layer_key };
     Tensor::from_dispatch(Dispatch::attention_sublayer(inputs, call))
+}
+
+/// As [`attention`] without gradients, and what `watch` saw of every sequence.
+///
+/// # Panics
+/// If [`supports`] denies `x`.
+pub fn attention_watched<W: Watch>(
+    x: Tensor<3>,
+    weights: &AttentionWeights,
+    form: FastForm,
+    settings: &AttentionSettings,
+    layer_key: Key,
+    watch: &W,
+) -> (Tensor<3>, Vec<W::Seen>) {
+    let device = x.device();
+    let linear = |linear: &Linear| LinearInputs::<Flex> {
+        weight: Primitive::from_data(linear.weight.val().into_data()),
+        bias: Primitive::from_data(linear.bias.val().into_data()),
+    };
+    let inputs = AttentionInputs::<Flex> {
+        x: Primitive::from_data(x.into_data()),
+        query: linear(&weights.query),
+        key: linear(&weights.key),
+        value: linear(&weights.value),
+        output: linear(&weights.output),
+    };
+    let call = AttentionCall { form, settings: settings.clone(), layer_key };
+    let (y, seen) = inputs.kernel(&call).forward_watched(values(&inputs.x), watch);
+    (Tensor::from_data(TensorData::new(y, inputs.x.shape()), &device), seen)
 }
 
 /// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.

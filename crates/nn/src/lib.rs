@@ -56,5 +56,5 @@ pub use model::{Encoder, Pass};
 pub use norms::ModelNorms;
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
-pub use semfocus_kernels::{Dropout, KeptKeys, Key, RowRule};
+pub use semfocus_kernels::{Dropout, KeptKeys, Key, RowRule, SeenRow, Watch};
 pub use spec::{MechanismSpec, SpecError};

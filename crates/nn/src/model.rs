@@ -6,7 +6,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_kernels::{Dropout, Key};
+use semfocus_kernels::{Dropout, Key, Watch};
 
 use crate::config::{ConfigError, Engine, ModelConfig};
 use crate::fused;
@@ -104,6 +104,15 @@ impl Pass {
     }
 }
 
+/// What was seen of a layer in a forward pass.
+#[derive(Clone, Debug)]
+pub struct LayerSeen<S> {
+    /// Of the attention in every sequence of the batch.
+    pub sequences: Vec<S>,
+    /// The least standard deviation of a token before the norm of the attention and before that of the MLP.
+    pub least_deviations: [f64; 2],
+}
+
 /// The embedding in either form.
 type EmbeddingForm = fn(Tensor<2>, Tensor<2, Int>, Tensor<2>, &Dropout, Key) -> Tensor<3>;
 
@@ -196,7 +205,7 @@ impl Encoder {
     /// # Panics
     /// If there is not at least one token.
     pub fn forward(&self, tokens: Tensor<2, Int>, pass: Pass) -> Tensor<2> {
-        let fused = self.config.engine == Engine::Fused && fused::supports(&self.embedding.val());
+        let fused = self.is_fused();
         let mut x = self.embed(tokens, &pass, if fused { fused::embedding } else { reference::embedding });
         let form = if fused { self.attention.mechanism.fast(x.dims()[1]) } else { None };
         for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate() {
@@ -222,6 +231,41 @@ impl Encoder {
             x = reference::mlp(x, &block.mlp, &self.mlp_settings(&pass), pass.layer(layer));
         }
         (self.classify(x), traces)
+    }
+
+    /// As [`forward`](Self::forward), and what `watch` saw of every layer.
+    pub fn forward_watched<W: Watch>(
+        &self,
+        tokens: Tensor<2, Int>,
+        pass: Pass,
+        watch: &W,
+    ) -> (Tensor<2>, Vec<LayerSeen<W::Seen>>) {
+        let fused = self.is_fused();
+        let mut x = self.embed(tokens, &pass, if fused { fused::embedding } else { reference::embedding });
+        let form = if fused { self.attention.mechanism.fast(x.dims()[1]) } else { None };
+        let mut layers = Vec::with_capacity(self.blocks.len());
+        for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate() {
+            let (key, before_attention) = (pass.layer(layer), least_deviation(&x));
+            let sequences;
+            (x, sequences) = match &form {
+                Some(form) => {
+                    let settings = self.attention_settings(layer, &pass);
+                    fused::attention_watched(x, attention, form.clone(), &settings, key, watch)
+                }
+                None => {
+                    let (x, trace) = self.reference_attention(x, layer, &pass);
+                    (x, trace.show(watch))
+                }
+            };
+            layers.push(LayerSeen { sequences, least_deviations: [before_attention, least_deviation(&x)] });
+            let settings = self.mlp_settings(&pass);
+            x = if fused { fused::mlp(x, mlp, &settings, key) } else { reference::mlp(x, mlp, &settings, key) };
+        }
+        (self.classify(x), layers)
+    }
+
+    fn is_fused(&self) -> bool {
+        self.config.engine == Engine::Fused && fused::supports(&self.embedding.val())
     }
 
     fn reference_attention(&self, x: Tensor<3>, layer: usize, pass: &Pass) -> (Tensor<3>, AttentionTrace) {
@@ -285,6 +329,17 @@ impl Encoder {
         let first = self.config.vocabulary;
         append(tokens, &(first..first + self.attention.spec.globals).collect::<Vec<_>>())
     }
+}
+
+/// The least standard deviation of a token's values.
+fn least_deviation(x: &Tensor<3>) -> f64 {
+    let width = x.dims()[2];
+    let values: Vec<f64> = x.clone().into_data().iter::<f64>().collect();
+    let variance = |token: &[f64]| {
+        let mean = token.iter().sum::<f64>() / width as f64;
+        token.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / width as f64
+    };
+    values.chunks_exact(width).map(variance).fold(f64::INFINITY, f64::min).sqrt()
 }
 
 /// The same tokens at the end of every sequence.

@@ -4,7 +4,7 @@
 //! they drop the same values.
 
 use burn::tensor::{Bool, Tensor};
-use semfocus_kernels::Dropout;
+use semfocus_kernels::{Dropout, RowReader, Watch};
 
 use crate::config::Activation;
 
@@ -71,4 +71,27 @@ pub struct AttentionTrace {
     pub kept: Tensor<4, Bool>,
     /// Attention weights before dropout.
     pub weights: Tensor<4>,
+}
+
+impl AttentionTrace {
+    /// Shows every row to `watch`, as the fused form does; in single precision.
+    pub fn show<W: Watch>(&self, watch: &W) -> Vec<W::Seen> {
+        let [batch, heads, queries, keys] = self.scores.dims();
+        let floats = |tensor: &Tensor<4>| tensor.clone().into_data().iter::<f32>().collect::<Vec<f32>>();
+        let (scores, weights) = (floats(&self.scores), floats(&self.weights));
+        let kept: Vec<bool> = self.kept.clone().into_data().iter::<bool>().collect();
+        let mut reader = RowReader::default();
+        let sequences = (0..batch).map(|sequence| {
+            let mut seen = watch.begin(sequence);
+            for row in 0..heads * queries {
+                let at = (sequence * heads * queries + row) * keys;
+                let kept: Vec<u32> = (0..keys as u32).filter(|&key| kept[at + key as usize]).collect();
+                let weights: Vec<f32> = kept.iter().map(|&key| weights[at + key as usize]).collect();
+                let (head, query) = (row / queries, row % queries);
+                watch.row(&mut seen, &reader.read_weighted(head, query, &scores[at..at + keys], &kept, &weights));
+            }
+            seen
+        });
+        sequences.collect()
+    }
 }

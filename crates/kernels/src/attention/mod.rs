@@ -6,6 +6,7 @@
 mod dense;
 mod parts;
 mod sparse;
+mod watch;
 
 use std::mem::MaybeUninit;
 
@@ -22,6 +23,8 @@ use crate::simd::padded;
 use crate::{Dropout, KeptKeys, Key, RowRule};
 use dense::{Head, HeadGradients};
 use parts::{HeadWeights, HeadWeightsTransposed, Sums, Workspace};
+
+pub use watch::{RowReader, SeenRow, Watch};
 
 /// Which keys the queries keep.
 #[derive(Clone, Copy, Debug)]
@@ -138,25 +141,55 @@ impl WeightDropout {
 impl Attention<'_> {
     /// The sublayer for all sequences in `x`; `save` keeps what [`backward`](Self::backward) needs.
     pub fn forward(&self, x: &[f32], save: bool) -> (Vec<f32>, Option<AttentionSaved>) {
+        let (y, sequences) = self.forward_sequences(x, |_, saved| save.then_some(saved));
+        (y, save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }))
+    }
+
+    /// The sublayer for all sequences in `x`, and what `watch` saw of each.
+    pub fn forward_watched<W: Watch>(&self, x: &[f32], watch: &W) -> (Vec<f32>, Vec<W::Seen>) {
+        self.forward_sequences(x, |sequence, saved| self.watch_sequence(sequence, &saved, watch))
+    }
+
+    /// The sublayer for all sequences in `x`, and what `then` makes of each.
+    fn forward_sequences<T: Send>(
+        &self,
+        x: &[f32],
+        then: impl Fn(usize, SequenceSaved) -> T + Sync,
+    ) -> (Vec<f32>, Vec<T>) {
         let per_sequence = self.length * self.width;
         let weights: Vec<HeadWeights> = (0..self.heads).map(|head| self.pack_head(head)).collect();
         let mut output_bias = self.output.bias.to_vec();
         output_bias.resize(padded(self.width), 0.0);
 
         let mut y = output::unwritten(x.len());
-        let sequences: Vec<_> = (x.par_chunks(per_sequence), y.par_chunks_mut(per_sequence))
+        let results = (x.par_chunks(per_sequence), y.par_chunks_mut(per_sequence))
             .into_par_iter()
             .enumerate()
-            .map(|(sequence, (x, y))| {
-                let saved = self.forward_sequence(sequence, x, &weights, &output_bias, y);
-                save.then_some(saved)
-            })
+            .map(|(sequence, (x, y))| then(sequence, self.forward_sequence(sequence, x, &weights, &output_bias, y)))
             .collect();
         // SAFETY: the sequences cover all values, and the last pass over each writes it.
-        (
-            unsafe { output::written(y) },
-            save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }),
-        )
+        (unsafe { output::written(y) }, results)
+    }
+
+    /// Computes all scores once more, fixed patterns' too, and shows them row by row.
+    fn watch_sequence<W: Watch>(&self, sequence: usize, saved: &SequenceSaved, watch: &W) -> W::Seen {
+        let mut seen = watch.begin(sequence);
+        let (part, score_stride) = (self.length * padded(self.head_width), padded(self.length));
+        let all: Vec<u32> = (0..self.length as u32).collect();
+        let mut reader = RowReader::default();
+        for (h, head_saved) in saved.heads.iter().enumerate() {
+            let projected = &saved.projections[4 * part * h..][..3 * part];
+            dense::for_score_blocks(self.head(projected), |first, _, scores| {
+                for (query, scores) in (first..).zip(scores.chunks_exact(score_stride)) {
+                    let kept = match (head_saved, self.selection) {
+                        (HeadSaved::Rule(kept, _), _) | (_, Selection::Pattern(kept)) => kept.row(query),
+                        _ => &all,
+                    };
+                    watch.row(&mut seen, &reader.read(h, query, &scores[..self.length], kept));
+                }
+            });
+        }
+        seen
     }
 
     fn forward_sequence(
