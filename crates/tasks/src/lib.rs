@@ -11,6 +11,7 @@
 //! | how examples are written into files | [`formats`] |
 //! | a file of your own as a task | [`own`], [`lines`] |
 //! | a task or a file, whichever a name stands for | [`source`] |
+//! | which tokens a label hangs on | [`relevance`] |
 //! | what a data set gives away: balance, copies, baselines | [`audit`] |
 //!
 //! ```
@@ -33,6 +34,7 @@ pub mod lines;
 pub mod own;
 pub mod random;
 pub mod registry;
+pub mod relevance;
 pub mod settings;
 pub mod source;
 pub mod tasks;
