@@ -29,7 +29,7 @@ const EPOCHS: usize = 20;
 
 /// A trial that learns in this epoch, if ever, and ends after so many.
 fn course(at: Option<usize>, epochs: usize, state: State) -> MadeUp {
-    MadeUp { records: (1..=epochs).map(|epoch| made_up::jump(epoch, at, 0.99)).collect(), state }
+    MadeUp { records: (1..=epochs).map(|epoch| made_up::jump(epoch, at, 0.99)).collect(), state, probes: Vec::new() }
 }
 
 fn jump(at: usize) -> MadeUp {

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use burn::tensor::TensorData;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use semfocus_kernels::fnv_1a;
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,19 @@ struct Metadata {
 }
 
 impl Checkpoint {
+    /// The same without the state of the optimiser: enough to look at the model, not to go on training it.
+    pub fn weights_only(mut self) -> Self {
+        self.tensors.retain(|name, _| !is_of_optimizer(name));
+        self.optimizer_steps = 0;
+        self
+    }
+
+    /// The parameters of the model, by name.
+    pub fn parameters(self) -> impl Iterator<Item = (String, TensorData)> {
+        let of_model = self.tensors.into_iter().filter(|(name, _)| !is_of_optimizer(name));
+        of_model.map(|(name, Values { shape, values })| (name, TensorData::new(values, shape)))
+    }
+
     /// The bytes of the file: the same contents give the same bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let data: BTreeMap<&String, Vec<u8>> = self
@@ -205,6 +219,10 @@ impl Checkpoint {
             tensors: views.into_iter().map(values).collect::<Result<_, _>>()?,
         })
     }
+}
+
+fn is_of_optimizer(name: &str) -> bool {
+    name.starts_with("optimizer.")
 }
 
 /// FNV-1a over everything, in the order of the names: every flipped bit changes it.

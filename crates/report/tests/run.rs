@@ -39,7 +39,7 @@ fn experiment(name: &str, mechanisms: &[&str], seeds: usize) -> Experiment {
 
 fn jump(at: Option<usize>) -> MadeUp {
     let records = (1..=EPOCHS).map(|epoch| made_up::jump(epoch, at, 0.99)).collect();
-    MadeUp { records, state: State::Finished }
+    MadeUp { records, state: State::Finished, probes: Vec::new() }
 }
 
 /// Full attention learns late, top-k early, the band never.
@@ -135,6 +135,7 @@ fn an_unfinished_run_says_what_is_missing() {
                 "full" => Some(MadeUp {
                     records: (1..=6).map(|epoch| made_up::jump(epoch, None, 0.5)).collect(),
                     state: State::Interrupted,
+                    probes: Vec::new(),
                 }),
                 _ => Some(jump(Some(3))),
             },

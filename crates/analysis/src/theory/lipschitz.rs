@@ -6,12 +6,12 @@
 //! numbers, so they are logarithms.
 
 use burn::tensor::{Int, Tensor};
+use semfocus_lab::probe::{LayerRecord, ProbeRecord, Summary};
 use semfocus_nn::norms::{self, LayerNorms};
-use semfocus_nn::sublayer::{AttentionSettings, AttentionTrace};
+use semfocus_nn::sublayer::{AttentionSettings, AttentionTrace, NORM_EPSILON};
 use semfocus_nn::{Activation, Attention, Dropout, Encoder, Family, ModelNorms, Pass, reference};
 use serde::{Deserialize, Serialize};
 
-use crate::probe::LayerProbe;
 use crate::theory::stability::greatest_weight;
 
 /// What the bounds need to know of a layer besides its norms. A bound holds for a pair of models or inputs if the
@@ -257,37 +257,87 @@ fn least_deviation(x: &Tensor<3>, epsilon: f64) -> f64 {
 }
 
 fn statistics_of(trace: &AttentionTrace, attention: &Attention, attention_norm: f64, mlp_norm: f64) -> LayerStatistics {
-    let mut probe = LayerProbe::default();
-    probe.add(trace);
-    let counts = trace.kept.clone().int().sum_dim(3).into_data();
-    let least_kept = counts.iter::<i64>().min().expect("there is a query") as usize;
-    let greatest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let lowest = attention.info.name == "bottomk";
+    let chooses = lowest || attention.info.family == Family::InputDependent;
+    let worst = Worst::of(trace, lowest);
     LayerStatistics {
-        least_kept,
-        most_kept: probe.kept,
-        dispersion: greatest(&probe.dispersion),
-        separation: least_separation(trace, attention, &probe),
-        sink: greatest(&probe.sinks) / least_kept as f64,
+        least_kept: worst.least_kept,
+        most_kept: worst.most_kept,
+        dispersion: worst.dispersion,
+        separation: worst.separation.filter(|_| chooses),
+        sink: worst.sinks as f64 / worst.least_kept as f64,
         least_deviation_attention: attention_norm,
         least_deviation_mlp: mlp_norm,
     }
 }
 
-/// None for a pattern that does not depend on the scores; 0, and so no bound, where a choice by scores leaves no gap between
-/// kept and dropped ones.
-fn least_separation(trace: &AttentionTrace, attention: &Attention, probe: &LayerProbe) -> Option<f64> {
-    let lowest = attention.info.name == "bottomk";
-    if !(lowest || attention.info.family == Family::InputDependent) {
-        return None;
+/// The worst over all queries of a layer, in double precision.
+struct Worst {
+    least_kept: usize,
+    most_kept: usize,
+    dispersion: f64,
+    /// At least 0: a choice by scores that leaves no gap between kept and dropped ones has no bound.
+    separation: Option<f64>,
+    sinks: usize,
+}
+
+impl Worst {
+    /// `lowest` if the lowest scores are kept: the highest of their negatives.
+    fn of(trace: &AttentionTrace, lowest: bool) -> Self {
+        let [_, _, queries, keys] = trace.scores.dims();
+        let sign = if lowest { -1.0 } else { 1.0 };
+        let scores: Vec<f64> = trace.scores.clone().into_data().iter::<f64>().map(|score| sign * score).collect();
+        let kept: Vec<bool> = trace.kept.clone().into_data().iter::<bool>().collect();
+        let mut worst = Worst { least_kept: keys, most_kept: 0, dispersion: 0.0, separation: None, sinks: 0 };
+        for (scores, kept) in scores.chunks_exact(keys).zip(kept.chunks_exact(keys)) {
+            let of = |wanted: bool| {
+                scores.iter().zip(kept).filter(move |(_, kept)| **kept == wanted).map(|(score, _)| *score)
+            };
+            let (least, greatest) =
+                (of(true).fold(f64::INFINITY, f64::min), of(true).fold(f64::NEG_INFINITY, f64::max));
+            let count = of(true).count();
+            (worst.least_kept, worst.most_kept) = (worst.least_kept.min(count), worst.most_kept.max(count));
+            worst.dispersion = worst.dispersion.max(greatest - least);
+            let gap = of(false).reduce(f64::max).map(|dropped| (least - dropped).max(0.0));
+            worst.separation = worst.separation.into_iter().chain(gap).reduce(f64::min);
+        }
+        for head in kept.chunks_exact(queries * keys) {
+            let popularity = |key| head.chunks_exact(keys).filter(|kept| kept[key]).count();
+            worst.sinks = worst.sinks.max((0..keys).map(popularity).max().unwrap_or(0));
+        }
+        worst
     }
-    let least = |probe: &LayerProbe| probe.separation.iter().copied().reduce(f64::min).map(|least| least.max(0.0));
-    if !lowest {
-        return least(probe);
+}
+
+impl LayerStatistics {
+    /// The worst that a probe saw of each layer. The deviations of the record are without ε, which is added here.
+    pub fn of_record(record: &ProbeRecord, attention: &Attention) -> Vec<Self> {
+        let chooses = attention.info.family == Family::InputDependent;
+        let end = |values: &[f64], percent: f64| Summary::at(values, percent);
+        let of_layer = |layer: &LayerRecord| {
+            let [attention, mlp] =
+                layer.least_deviations.map(|deviation| (deviation * deviation + NORM_EPSILON).sqrt());
+            LayerStatistics {
+                least_kept: record.least_kept,
+                most_kept: record.kept,
+                dispersion: end(&layer.all.dispersion, 100.0).unwrap_or(0.0),
+                separation: end(&layer.all.separation, 0.0).filter(|_| chooses).map(|least| least.max(0.0)),
+                sink: end(&layer.all.sink, 100.0).unwrap_or(0.0) / record.least_kept as f64,
+                least_deviation_attention: attention,
+                least_deviation_mlp: mlp,
+            }
+        };
+        record.layers.iter().map(of_layer).collect()
     }
-    // The lowest scores are the highest of their negatives.
-    let mut negated = LayerProbe::default();
-    negated.add(&AttentionTrace { scores: trace.scores.clone().neg(), ..trace.clone() });
-    least(&negated)
+}
+
+impl Profile {
+    /// The profile of a probed model, as its gradient sees it: the kept keys stay as they are.
+    pub fn of_record(record: &ProbeRecord, attention: &Attention) -> Self {
+        let statistics = LayerStatistics::of_record(record, attention);
+        let held: Vec<LayerStatistics> = statistics.into_iter().map(LayerStatistics::with_kept_keys_held).collect();
+        Profile::of(&record.norms, &held, record.length)
+    }
 }
 
 #[cfg(test)]

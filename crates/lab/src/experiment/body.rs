@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Scale;
 use super::error::{ExperimentError, Place, SourceText};
-use crate::settings::{self, nearest};
+use crate::settings::{self, Role, nearest};
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,14 +171,17 @@ impl Body {
             }
         }
         let path = known.expect("the list is not empty");
-        if settings::find(path).is_some_and(|setting| setting.is_duration) {
-            let message = format!("`{path}` cannot be in a grid: a longer trial begins with the shorter one");
-            return Err(ExperimentError::new(message)
-                .at(key)
-                .help("train as long as the longest and read the shorter off"));
-        }
-        self.grid.push((path, values));
-        Ok(())
+        let (reason, help) = match settings::find(path).map_or(Role::Course, |setting| setting.role) {
+            Role::Duration => {
+                ("a longer trial begins with the shorter one", "train as long as the longest and read the shorter off")
+            }
+            Role::Record => ("all trials would have the same course", "give one value for all of them"),
+            Role::Course => {
+                self.grid.push((path, values));
+                return Ok(());
+            }
+        };
+        Err(ExperimentError::new(format!("`{path}` cannot be in a grid: {reason}")).at(key).help(help))
     }
 }
 

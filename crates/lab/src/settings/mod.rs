@@ -7,7 +7,7 @@ use semfocus_nn::{ModelConfig, OptimizerConfig};
 use semfocus_tasks::Settings as DataSettings;
 
 pub use goal::{Goal, Metric};
-pub use registry::{Setting, all, find, nearest};
+pub use registry::{Role, Setting, all, find, nearest};
 
 /// Everything that determines a trial. With the same settings it gives the same bits.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct TrialSettings {
     pub model: ModelConfig,
     /// How it is trained.
     pub training: Training,
+    /// What is recorded on the way.
+    pub probing: Probing,
     /// Oddity of the published code: the last training example is never used. The model's oddities are in `model`.
     pub skip_last_example: bool,
 }
@@ -49,6 +51,22 @@ pub struct Training {
     pub stop_when: Option<Goal>,
 }
 
+/// How often the attention is looked at during training. The course of the trial does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probing {
+    /// Epochs from one probe to the next; 0 for none.
+    pub every: usize,
+    /// Training examples that a probe looks at.
+    pub samples: usize,
+}
+
+impl Probing {
+    /// Whether a probe is due after so many epochs; there is one before the first, too.
+    pub fn is_due(&self, epoch: usize) -> bool {
+        self.every > 0 && epoch.is_multiple_of(self.every)
+    }
+}
+
 impl Default for TrialSettings {
     /// The settings that all tasks of the study share. Ids of stored trials depend on them: never change one.
     fn default() -> Self {
@@ -68,6 +86,7 @@ impl Default for TrialSettings {
                 optimizer: OptimizerConfig::default(),
                 stop_when: None,
             },
+            probing: Probing { every: 0, samples: 200 },
             skip_last_example: false,
         }
     }
@@ -85,9 +104,9 @@ impl TrialSettings {
         self.table_of(|_| true)
     }
 
-    /// The same without the number of epochs and the goal: what the course of the trial depends on.
+    /// The same without what the course of the trial does not depend on: the number of epochs, the goal, the probes.
     pub fn to_table_of_course(&self) -> toml::Table {
-        self.table_of(|setting| !setting.is_duration)
+        self.table_of(|setting| setting.role == Role::Course)
     }
 
     fn table_of(&self, is_wanted: impl Fn(&Setting) -> bool) -> toml::Table {
@@ -113,12 +132,12 @@ impl TrialSettings {
     }
 
     /// What makes this trial this trial, one setting a line: the number of epochs and the goal are left out, for a longer
-    /// trial begins with the shorter one; so is what is as by default, for a setting that is added in a later version
+    /// trial begins with the shorter one; so are probes, which only look on; so is what is as by default, for a setting that is added in a later version
     /// must not change the trials there are. Two trials with the same text have the same course.
     pub fn identity(&self) -> String {
         let default = TrialSettings::default();
         let mut text = String::new();
-        for setting in all().iter().filter(|setting| !setting.is_duration) {
+        for setting in all().iter().filter(|setting| setting.role == Role::Course) {
             // A file is known by its contents, wherever it lies.
             if setting.path == "task" && self.data_checksum.is_some() {
                 continue;

@@ -15,9 +15,20 @@ pub struct Setting {
     pub path: &'static str,
     /// What it is.
     pub meaning: &'static str,
-    /// Whether it only says how long a trial goes on: a longer trial begins with the shorter one.
-    pub is_duration: bool,
+    /// What it decides.
+    pub role: Role,
     kind: Kind,
+}
+
+/// What a setting decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The course of a trial.
+    Course,
+    /// How long a trial goes on: a longer one begins with the shorter one.
+    Duration,
+    /// What is recorded on the way.
+    Record,
 }
 
 /// How a setting is stored, and with it which values it takes.
@@ -168,7 +179,7 @@ fn count(
     min: usize,
     field: fn(&mut TrialSettings) -> &mut usize,
 ) -> Setting {
-    Setting { path, meaning, is_duration: false, kind: Kind::Count { min, max: usize::MAX, field } }
+    Setting { path, meaning, role: Role::Course, kind: Kind::Count { min, max: usize::MAX, field } }
 }
 
 fn number(
@@ -178,11 +189,11 @@ fn number(
     accepts: fn(f64) -> bool,
     field: fn(&mut TrialSettings) -> &mut f64,
 ) -> Setting {
-    Setting { path, meaning, is_duration: false, kind: Kind::Number { rule, accepts, field } }
+    Setting { path, meaning, role: Role::Course, kind: Kind::Number { rule, accepts, field } }
 }
 
 fn flag(path: &'static str, meaning: &'static str, field: fn(&mut TrialSettings) -> &mut bool) -> Setting {
-    Setting { path, meaning, is_duration: false, kind: Kind::Flag { field } }
+    Setting { path, meaning, role: Role::Course, kind: Kind::Flag { field } }
 }
 
 fn text(
@@ -192,7 +203,7 @@ fn text(
     get: fn(&TrialSettings) -> Option<Value>,
     set: fn(&mut TrialSettings, &str) -> Result<(), String>,
 ) -> Setting {
-    Setting { path, meaning, is_duration: false, kind: Kind::Text { expected, get, set } }
+    Setting { path, meaning, role: Role::Course, kind: Kind::Text { expected, get, set } }
 }
 
 fn choice(
@@ -202,7 +213,7 @@ fn choice(
     get: fn(&TrialSettings) -> &'static str,
     set: fn(&mut TrialSettings, &str),
 ) -> Setting {
-    Setting { path, meaning, is_duration: false, kind: Kind::Choice { words, get, set } }
+    Setting { path, meaning, role: Role::Course, kind: Kind::Choice { words, get, set } }
 }
 
 /// One table for each concern; within it, the order of the explanation.
@@ -244,6 +255,7 @@ fn settings() -> Vec<Setting> {
     all.extend(data());
     all.extend(model());
     all.extend(training());
+    all.extend(probing());
     all.extend(oddities());
     all
 }
@@ -347,7 +359,7 @@ fn model() -> Vec<Setting> {
 
 fn training() -> Vec<Setting> {
     let mut epochs = count("training.epochs", "passes over the training examples", 1, |s| &mut s.training.epochs);
-    epochs.is_duration = true;
+    epochs.role = Role::Duration;
     let mut stop_when = text(
         "training.stop_when",
         "goal at which a trial ends early, e.g. \"train_accuracy >= 0.99\", or \"never\"",
@@ -358,7 +370,7 @@ fn training() -> Vec<Setting> {
             Ok(())
         },
     );
-    stop_when.is_duration = true;
+    stop_when.role = Role::Duration;
     vec![
         epochs,
         stop_when,
@@ -413,6 +425,16 @@ fn training() -> Vec<Setting> {
             |s| &mut s.training.optimizer.weight_decay,
         ),
     ]
+}
+
+/// What is recorded besides the epochs.
+fn probing() -> Vec<Setting> {
+    let mut every = count("probe_every", "epochs from one probe of the attention to the next; 0 for none", 0, |s| {
+        &mut s.probing.every
+    });
+    let mut samples = count("probe_samples", "training examples that a probe looks at", 1, |s| &mut s.probing.samples);
+    (every.role, samples.role) = (Role::Record, Role::Record);
+    vec![every, samples]
 }
 
 /// Oddities of the published code: all off unless asked for.

@@ -10,6 +10,8 @@
 //! DIR/trials/<id>/last.safetensors       checkpoint after the last epoch, or where it was interrupted
 //! DIR/trials/<id>/previous.safetensors   the one before, should the last one be damaged
 //! DIR/trials/<id>/best.safetensors       checkpoint after the best epoch
+//! DIR/trials/<id>/probes.jsonl           one line a probe, if `probe_every` asks for any
+//! DIR/trials/<id>/snapshots/epoch-N.safetensors   the weights that a probe looked at
 //! DIR/trials/<id>/lock                   held by the process that works on the trial
 //! ```
 //!

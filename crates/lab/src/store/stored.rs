@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Environment, EpochRecord, IndexEntry, State, Store, StoreError};
+use crate::probe::ProbeRecord;
 use crate::settings::TrialSettings;
 
 /// A trial as it stands in its store.
@@ -18,6 +19,8 @@ pub struct StoredTrial {
     pub state: State,
     /// Its epochs, as many as are planned at most.
     pub records: Vec<EpochRecord>,
+    /// What probes found on its way, by ascending epoch.
+    pub probes: Vec<ProbeRecord>,
     /// With what, where and how it was run; none if it has not begun.
     pub environment: Option<Environment>,
 }
@@ -36,7 +39,8 @@ impl Store {
                 };
                 let settings = folder.exists().then(|| folder.settings()).transpose()?;
                 let environment = folder.environment()?;
-                Ok(StoredTrial { entry, folder: folder.path().to_owned(), settings, state, records, environment })
+                let (probes, path) = (folder.probes()?, folder.path().to_owned());
+                Ok(StoredTrial { entry, folder: path, settings, state, records, probes, environment })
             })
             .collect()
     }

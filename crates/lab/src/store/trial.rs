@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use super::lock::{self, Holder, Lock};
 use super::records::{self, EpochRecord};
 use super::{Environment, Session, State, Status, StoreError, files};
+use crate::probe::ProbeRecord;
 use crate::settings::TrialSettings;
 
 /// The checkpoints of a trial.
@@ -186,6 +187,80 @@ impl TrialFolder {
     /// Writes the best checkpoint.
     pub fn write_best(&self, contents: &[u8]) -> Result<(), StoreError> {
         files::write_whole(&self.checkpoint(CheckpointName::Best), contents)
+    }
+
+    /// Path of the weights after an epoch at which the trial was probed.
+    pub fn snapshot(&self, epoch: usize) -> PathBuf {
+        self.path.join("snapshots").join(format!("epoch-{epoch}.safetensors"))
+    }
+
+    /// The epochs of which there are weights, ascending.
+    pub fn snapshots(&self) -> Vec<usize> {
+        let entries = std::fs::read_dir(self.path.join("snapshots")).into_iter().flatten().flatten();
+        let epoch = |entry: std::fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok()
+        };
+        let mut epochs: Vec<usize> = entries.filter_map(epoch).collect();
+        epochs.sort_unstable();
+        epochs
+    }
+
+    /// Writes the weights after an epoch.
+    pub fn write_snapshot(&self, epoch: usize, contents: &[u8]) -> Result<(), StoreError> {
+        let folder = self.path.join("snapshots");
+        std::fs::create_dir_all(&folder).map_err(|error| StoreError::io("make the folder", &folder, error))?;
+        files::write_whole(&self.snapshot(epoch), contents)
+    }
+
+    /// The probes it has on record, by ascending epoch. A last line that was being written when the process died does not count.
+    pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
+        let path = self.file("probes.jsonl");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("read", &path, error)),
+        };
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        let parse = |(index, line): (usize, &str)| {
+            serde_json::from_str(line)
+                .map_err(|error| StoreError::broken(&path, format!("line {}: {error}", index + 1)))
+        };
+        complete.lines().enumerate().map(parse).collect()
+    }
+
+    /// Adds a probe to the record, in the place of an earlier one of the same epoch; the caller holds the lock.
+    pub fn record_probe(&self, _lock: &Lock, record: &ProbeRecord) -> Result<(), StoreError> {
+        let mut probes = self.probes()?;
+        probes.retain(|probe| probe.epoch != record.epoch);
+        probes.push(record.clone());
+        probes.sort_by_key(|probe| probe.epoch);
+        self.write_probes(probes.iter())
+    }
+
+    fn write_probes<'a>(&self, probes: impl Iterator<Item = &'a ProbeRecord>) -> Result<(), StoreError> {
+        let line = |probe| serde_json::to_string(probe).expect("plain fields can be written") + "\n";
+        files::write_whole(&self.file("probes.jsonl"), probes.map(line).collect::<String>().as_bytes())
+    }
+
+    /// Adds a probe of a later epoch than all others.
+    pub fn append_probe(&self, record: &ProbeRecord) -> Result<(), StoreError> {
+        let line = serde_json::to_string(record).expect("plain fields can be written");
+        files::append_line(&self.file("probes.jsonl"), &line)
+    }
+
+    /// Forgets the probes after an epoch, which will be made again. A damaged file is kept aside, and its new name given.
+    pub fn cut_probes(&self, epoch: usize) -> Result<Option<PathBuf>, StoreError> {
+        let path = self.file("probes.jsonl");
+        let probes = match self.probes() {
+            Ok(probes) => probes,
+            Err(StoreError::Broken { .. }) => return files::set_aside(&path).map(Some),
+            Err(error) => return Err(error),
+        };
+        if path.exists() {
+            self.write_probes(probes.iter().filter(|probe| probe.epoch <= epoch))?;
+        }
+        Ok(None)
     }
 
     /// Moves a checkpoint out of the way because it was refused, and gives its new name.

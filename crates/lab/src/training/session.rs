@@ -2,10 +2,15 @@
 
 use std::sync::atomic::AtomicBool;
 
+use burn::module::Module;
+
 use super::trainer::{EpochEnd, Trainer, TrainingError};
 use crate::checkpoint::Checkpoint;
 use crate::experiment::Trial;
+use crate::probe::Prober;
+use crate::settings::Probing;
 use crate::store::{CheckpointName, EpochRecord, Lock, Session, State, Status, StoreError, TrialFolder, utc_now};
+use crate::trained::Trained;
 
 /// How the work on a trial ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +80,10 @@ pub fn run(
     };
     folder.write_status(&status(&trainer, State::Running))?;
     watch.begins(trial, trainer.progress().epoch, trainer.steps_per_epoch());
+    let probes = Probes::new(trial, &trainer, folder);
+    if trainer.progress().epoch == 0 && trainer.progress().step == 0 {
+        probes.look(&trainer, threads)?;
+    }
     let is_goal = |record: &EpochRecord| trial.settings.training.stop_when.is_some_and(|goal| goal.is_reached(record));
     // A process may have died after the epoch that reached the goal and before it could say so.
     let mut is_reached = folder.records()?.iter().any(is_goal);
@@ -85,6 +94,7 @@ pub fn run(
             EpochEnd::Complete(record) => {
                 // The last checkpoint comes last: what was not written before it is written again when its epoch is.
                 folder.append_record(&record)?;
+                probes.look(&trainer, threads)?;
                 let bytes = trainer.checkpoint().to_bytes();
                 if trainer.progress().best.is_some_and(|best| best.epoch == record.epoch) {
                     folder.write_best(&bytes)?;
@@ -109,6 +119,38 @@ pub fn run(
     let state = if done { State::Finished } else { State::Stopped };
     folder.write_status(&status(&trainer, state))?;
     Ok(Outcome::Over(state))
+}
+
+/// The probes of a trial on its way.
+struct Probes<'a> {
+    trial: &'a Trial,
+    folder: &'a TrialFolder,
+    /// None if there are no probes.
+    prober: Option<Prober>,
+}
+
+impl<'a> Probes<'a> {
+    fn new(trial: &'a Trial, trainer: &Trainer, folder: &'a TrialFolder) -> Self {
+        let Probing { every, samples } = trial.settings.probing;
+        let prober = (every > 0).then(|| Prober::new(trial, &trainer.data().train, samples));
+        Probes { trial, folder, prober }
+    }
+
+    /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an
+    /// interruption changes nothing.
+    fn look(&self, trainer: &Trainer, threads: &dyn Threads) -> Result<(), SessionError> {
+        let (epoch, probing) = (trainer.progress().epoch, self.trial.settings.probing);
+        let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
+        self.folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
+        let earlier = epoch.checked_sub(probing.every).map(|earlier| self.folder.snapshot(earlier));
+        // One that is missing or damaged leaves out the comparison, nothing else.
+        let earlier = earlier.and_then(|path| Trained::of(self.trial, &path).ok());
+        let mut record = None;
+        threads.run(&mut || {
+            record = Some(prober.look(&trainer.model().valid(), epoch, earlier.as_ref().map(|trained| &trained.model)));
+        });
+        Ok(self.folder.append_probe(&record.expect("the work was done"))?)
+    }
 }
 
 /// How the trial ended, if nothing is left to do: it diverged, or has all the epochs that are asked for now, or has
@@ -177,5 +219,8 @@ fn resume(
     }
     // Epochs after the checkpoint are computed again, to the same bits.
     folder.cut_records(epoch, refused)?;
+    if let Some(kept) = folder.cut_probes(epoch)? {
+        warn(format!("probes.jsonl is damaged; it is kept as {}", kept.display()));
+    }
     Ok(())
 }

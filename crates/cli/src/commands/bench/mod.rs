@@ -1,6 +1,7 @@
 //! `semfocus bench`: how fast this machine trains.
 
 mod epoch;
+mod probe;
 mod report;
 mod scratch;
 mod steps;
@@ -28,6 +29,10 @@ enum What {
     /// checkpoints on the disk) against its training and evaluation steps alone, taking turns; then four trials side by side
     /// on all cores against one alone.
     Epoch(epoch::Args),
+    /// Measure how long a probe of large models takes
+    ///
+    /// Models of the study's size for ListOps (10 layers, 600 tokens) with their initial weights, 1,000 examples.
+    Probe(probe::Args),
     /// Measure how long the analysis of a large run takes
     ///
     /// A made-up run of 450 trials (15 mechanisms, 10 seeds, 3 values) with 1,000 epochs each: reading it, comparing, drawing,
@@ -38,6 +43,7 @@ enum What {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     match &args.what {
         Some(What::Epoch(args)) => epoch::run(args, out),
+        Some(What::Probe(args)) => probe::run(args, out),
         Some(What::Report(args)) => report::run(args, out),
         None => steps::run(&args.steps, out),
     }

@@ -79,5 +79,5 @@ fn course(trial: &Trial, epochs: usize) -> MadeUp {
         record.heldout_accuracy -= 0.02 * noise;
         record
     };
-    MadeUp { records: (1..=epochs).map(record).collect(), state: State::Finished }
+    MadeUp { records: (1..=epochs).map(record).collect(), state: State::Finished, probes: Vec::new() }
 }

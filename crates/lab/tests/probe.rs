@@ -1,0 +1,207 @@
+//! Probes against a slow reference: the definition in double precision, exact quantiles, every score stored.
+
+use burn::tensor::{Device, Tensor};
+use semfocus_lab::probe::{ProbeRecord, Prober, QUANTILES, Summary};
+use semfocus_lab::training::batch_of;
+use semfocus_lab::{Experiment, Request, Trial};
+use semfocus_nn::parameters::to_f64;
+use semfocus_nn::{Encoder, Pass, Registry};
+use semfocus_tasks::Split;
+
+const SAMPLES: usize = 12;
+
+fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
+    let small =
+        ["data.length=9", "data.train=40", "data.held_out=10", "model.d_model=12", "model.blocks=2", "model.heads=2"];
+    let experiment = Experiment::resolve(&Request {
+        experiment: "even-pairs".to_owned(),
+        mechanisms: Some(vec![mechanism.to_owned()]),
+        seeds: Some(1),
+        overrides: small.iter().chain(overrides).map(|text| (*text).to_owned()).collect(),
+        ..Request::default()
+    });
+    experiment.unwrap().plan().unwrap().trials.remove(0)
+}
+
+fn model(trial: &Trial, seed: u64) -> Encoder {
+    let attention = Registry::standard().parse(&trial.settings.mechanism).unwrap();
+    Encoder::new(trial.settings.model.clone(), attention, seed, &Device::flex()).unwrap()
+}
+
+fn training(trial: &Trial) -> Split {
+    trial.source.dataset(&trial.settings.data, trial.settings.seed).unwrap().train
+}
+
+/// One head of one sequence: rows of queries × keys.
+struct HeadTrace {
+    layer: usize,
+    head: usize,
+    scores: Vec<Vec<f64>>,
+    kept: Vec<Vec<usize>>,
+    weights: Vec<Vec<f64>>,
+}
+
+fn traces(model: &Encoder, trial: &Trial) -> Vec<HeadTrace> {
+    let tokens = batch_of(&training(trial), 0..SAMPLES).tokens;
+    let (_, layers) = model.forward_traced(tokens, Pass::evaluation(trial.settings.seed, 0));
+    let mut all = Vec::new();
+    for (layer, trace) in layers.iter().enumerate() {
+        let [batch, heads, queries, keys] = trace.scores.dims();
+        let floats = |tensor: &Tensor<4>| tensor.clone().into_data().iter::<f64>().collect::<Vec<_>>();
+        let (scores, weights) = (floats(&trace.scores), floats(&trace.weights));
+        let kept: Vec<bool> = trace.kept.clone().into_data().iter::<bool>().collect();
+        for place in 0..batch * heads {
+            let row = |query: usize| (place * queries + query) * keys..(place * queries + query + 1) * keys;
+            let of = |values: &[f64]| (0..queries).map(|query| values[row(query)].to_vec()).collect();
+            let keys_of = |query: usize| (0..keys).filter(|key| kept[row(query)][*key]).collect();
+            all.push(HeadTrace {
+                layer,
+                head: place % heads,
+                scores: of(&scores),
+                kept: (0..queries).map(keys_of).collect(),
+                weights: of(&weights),
+            });
+        }
+    }
+    all
+}
+
+/// Dispersion, separation, entropy, sinks and full mass of some heads, by their definitions.
+fn by_definition<'a>(heads: impl Iterator<Item = &'a HeadTrace>) -> [Vec<f64>; 5] {
+    let mut found: [Vec<f64>; 5] = Default::default();
+    for head in heads {
+        for ((scores, kept), weights) in head.scores.iter().zip(&head.kept).zip(&head.weights) {
+            let dropped: Vec<f64> =
+                (0..scores.len()).filter(|key| !kept.contains(key)).map(|key| scores[key]).collect();
+            let kept_scores: Vec<f64> = kept.iter().map(|key| scores[*key]).collect();
+            let greatest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let least = kept_scores.iter().copied().fold(f64::INFINITY, f64::min);
+            found[0].push(greatest(&kept_scores) - least);
+            if !dropped.is_empty() {
+                found[1].push(least - greatest(&dropped));
+            }
+            found[2].push(weights.iter().filter(|w| **w > 0.0).map(|w| -w * w.ln()).sum());
+            let mass: f64 = kept_scores.iter().map(|score| score.exp()).sum();
+            found[4].push(mass / scores.iter().map(|score| score.exp()).sum::<f64>());
+        }
+        found[3].extend(
+            (0..head.scores[0].len()).map(|key| head.kept.iter().filter(|kept| kept.contains(&key)).count() as f64),
+        );
+    }
+    found
+}
+
+fn agrees(summary: &Summary, heads: [Vec<f64>; 5], what: &str) {
+    let Summary { dispersion, separation, entropy, sink, full_mass } = summary;
+    let names = ["dispersion", "separation", "entropy", "sink", "full mass"];
+    for ((found, values), name) in [dispersion, separation, entropy, sink, full_mass].into_iter().zip(heads).zip(names)
+    {
+        assert_eq!(found.is_empty(), values.is_empty(), "{what}, {name}");
+        for (percent, found) in QUANTILES.iter().zip(found) {
+            let exact = exact_quantile(&values, percent / 100.0);
+            // The buckets are a thousandth wide; scores are in single precision.
+            assert!(
+                (found - exact).abs() < 1.1e-3 * exact.abs() + 2e-5,
+                "{what}, {name} at {percent} %: {found}, not {exact}"
+            );
+        }
+    }
+}
+
+/// NumPy's linear quantile, by sorting.
+fn exact_quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let position = share * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
+    below + position.fract() * (above - below)
+}
+
+#[test]
+fn a_probe_finds_what_the_slow_reference_finds() {
+    for mechanism in ["full", "topk:3", "banded:3", "block:3", "banded:3+g1", "bottomk:2", "block:3+g2"] {
+        for engine in ["fused", "reference"] {
+            let trial = trial(mechanism, &[&format!("model.engine={engine}")]);
+            let model = model(&trial, 5);
+            let record = Prober::new(&trial, &training(&trial), SAMPLES).look(&model, 7, None);
+            let slow = traces(&to_f64(model.clone()), &trial);
+            let what = |part: &str| format!("{mechanism}, {engine}, {part}");
+            agrees(&record.pooled, by_definition(slow.iter()), &what("pooled"));
+            for (layer, found) in record.layers.iter().enumerate() {
+                agrees(&found.all, by_definition(slow.iter().filter(|t| t.layer == layer)), &what("layer"));
+                for (head, found) in found.heads.iter().enumerate() {
+                    let of_head = slow.iter().filter(|t| (t.layer, t.head) == (layer, head));
+                    agrees(found, by_definition(of_head), &what("head"));
+                }
+            }
+            let counts = || slow.iter().flat_map(|head| &head.kept).map(Vec::len);
+            assert_eq!((record.kept, record.least_kept), (counts().max().unwrap(), counts().min().unwrap()));
+            assert_eq!((record.epoch, record.samples, record.length), (7, SAMPLES, slow[0].scores.len()));
+            relevance_agrees(&record, &slow, &what("relevance"));
+        }
+    }
+}
+
+/// Even pairs hang on the first and the last bit.
+fn relevance_agrees(record: &ProbeRecord, slow: &[HeadTrace], what: &str) {
+    let relevant = [0, 8];
+    for (layer, found) in record.layers.iter().enumerate() {
+        let (mut precision, mut recall, mut mass, mut kept_share, mut rows) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for head in slow.iter().filter(|head| head.layer == layer) {
+            for (kept, weights) in head.kept.iter().zip(&head.weights) {
+                let hits = relevant.iter().filter(|key| kept.contains(key)).count() as f64;
+                precision += hits / kept.len() as f64;
+                recall += hits / 2.0;
+                mass += relevant.iter().map(|key| weights[*key]).sum::<f64>();
+                kept_share += kept.len() as f64 / weights.len() as f64;
+                rows += 1.0;
+            }
+        }
+        let found = found.relevance.unwrap();
+        let close = |a: f64, b: f64| assert!((a - b / rows).abs() < 1e-5, "{what}: {a}, not {}", b / rows);
+        close(found.precision, precision);
+        close(found.recall, recall);
+        close(found.mass, mass);
+        close(found.random_recall, kept_share);
+        close(found.random_precision, 2.0 / record.length as f64 * rows);
+    }
+}
+
+#[test]
+fn kept_keys_of_two_models_are_compared() {
+    let trial = trial("topk:3", &[]);
+    let (one, other) = (model(&trial, 5), model(&trial, 6));
+    let prober = Prober::new(&trial, &training(&trial), SAMPLES);
+    let overlap = |earlier: &Encoder| prober.look(&one, 1, Some(earlier)).layers[1].overlap.unwrap();
+    assert_eq!(overlap(&one), 1.0);
+    let (now, before) = (traces(&one, &trial), traces(&other, &trial));
+    let rows = now
+        .iter()
+        .zip(&before)
+        .filter(|(now, _)| now.layer == 1)
+        .flat_map(|(now, before)| now.kept.iter().zip(&before.kept));
+    let shares: Vec<f64> = rows
+        .map(|(now, before)| {
+            let common = now.iter().filter(|key| before.contains(key)).count() as f64;
+            common / (6.0 - common)
+        })
+        .collect();
+    let expected = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!((overlap(&other) - expected).abs() < 1e-12 && expected < 0.9, "{expected}");
+    let full = self::trial("full", &[]);
+    let model = model(&full, 5);
+    let record = Prober::new(&full, &training(&full), SAMPLES).look(&model, 1, Some(&model));
+    assert_eq!(record.layers[0].overlap, None, "full attention keeps all keys, always");
+}
+
+#[test]
+fn threads_change_nothing() {
+    let trial = trial("topk:3", &[]);
+    let (model, data) = (model(&trial, 5), training(&trial));
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let record = pool.install(|| Prober::new(&trial, &data, 40).look(&model, 1, Some(&model)));
+        ProbeRecord { seconds: 0.0, ..record }
+    };
+    assert_eq!(with(1), with(4));
+}
