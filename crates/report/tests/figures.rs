@@ -6,8 +6,8 @@ use std::sync::Arc;
 use resvg::usvg::{Group, Node, Options, Rect, Tree, fontdb};
 use semfocus_report::figure::charts::{Curve, Estimate, Pairs, Survival, compact_curves, intervals, slopes, survival};
 use semfocus_report::figure::{
-    Axis, Background, Band, Course, End, Figure, Heatmap, Interval, Line, Mark, ONE_COLUMN, Panel, Place, Points, Ramp,
-    Reference, Rule, Series, Sharing, Slopes,
+    Axis, Background, Band, Contours, Course, End, Figure, Heatmap, Interval, Line, Mark, ONE_COLUMN, Panel, Place,
+    Points, Ramp, Reference, Rule, Series, Sharing, Slopes,
 };
 
 mod samples;
@@ -67,9 +67,12 @@ fn assert_readable(name: &str, figure: &Figure) {
         parts.map(|(value, after)| (value.parse::<f64>().expect("a number"), after.to_owned()))
     };
     assert!(attribute(" font-size=\"").all(|(size, _)| size >= 7.0), "{name}: too small a font");
+    let has_contours =
+        figure.panels.iter().flat_map(|panel| &panel.marks).any(|mark| matches!(mark, Mark::Contours(_)));
     for (width, after) in attribute(" stroke-width=\"") {
         let grid = after.starts_with(" stroke-opacity=\"0.14\"");
-        assert!(width >= 1.0 || grid, "{name}: a line {width} wide");
+        let contour = width == 0.5 && has_contours;
+        assert!(width >= 1.0 || grid || contour, "{name}: a line {width} wide");
     }
 }
 
@@ -205,8 +208,15 @@ fn every_mark(values: &[f64]) -> Vec<Mark> {
         })
     };
     let rule = |at| Mark::Rule(Rule { at, label: "rule".to_owned() });
-    let heat =
-        |colours| Heatmap { rows: vec![values.to_vec(), Vec::new()], colours, ramp: Ramp::Diverging, values: true };
+    let heat = |colours, x| {
+        let rows = vec![values.to_vec(), Vec::new()];
+        Mark::Heatmap(Heatmap { rows, x, y: x, colours, ramp: Ramp::Diverging, values: true })
+    };
+    let contours = |colours| {
+        let rows = vec![values.to_vec(), values.iter().rev().copied().collect(), Vec::new()];
+        let levels = values.iter().copied().chain([0.5, 2.0]).collect();
+        Mark::Contours(Contours { rows, x: (first, last), y: (-1.0, 1.0), levels, colours, ramp: Ramp::Lines })
+    };
     vec![
         line(Course::Straight),
         line(Course::Steps),
@@ -219,8 +229,11 @@ fn every_mark(values: &[f64]) -> Vec<Mark> {
         rule(Reference::X(first)),
         rule(Reference::Y(first)),
         rule(Reference::Diagonal),
-        Mark::Heatmap(heat(Axis::linear("linear"))),
-        Mark::Heatmap(heat(Axis::times("log"))),
+        heat(Axis::linear("linear"), None),
+        heat(Axis::times("log"), None),
+        heat(Axis::log("on numbers"), Some((first, last))),
+        contours(Axis::linear("linear")),
+        contours(Axis::log("log")),
     ]
 }
 

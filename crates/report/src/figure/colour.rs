@@ -81,6 +81,8 @@ pub enum Ramp {
     Sequential,
     /// From blue (low) over near-white (middle) to brown (high).
     Diverging,
+    /// From blue (low) over purple to orange (high), none of them pale or dark: for lines on light and on dark paper.
+    Lines,
 }
 
 impl Ramp {
@@ -96,6 +98,7 @@ impl Ramp {
                 let (away, hue) = if share < 0.5 { (1.0 - 2.0 * share, 250.0) } else { (2.0 * share - 1.0, 55.0) };
                 Rgb::from_oklch(0.96 - 0.5 * away, 0.17 * away, hue)
             }
+            Ramp::Lines => Rgb::from_oklch(0.5 + 0.18 * share, 0.18, 262.0 + 158.0 * share),
         }
     }
 }
@@ -119,11 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn the_sequential_ramp_only_gets_darker() {
+    fn ramps_go_one_way() {
         let lights: Vec<f64> = (0..=20).map(|step| Ramp::Sequential.at(f64::from(step) / 20.0).luminance()).collect();
         assert!(lights.windows(2).all(|pair| pair[1] < pair[0]), "{lights:?}");
         assert!(lights[0] > 0.85 && lights[20] < 0.06, "{lights:?}");
         assert!(Ramp::Diverging.at(0.5).luminance() > 0.85);
+        let lines: Vec<Rgb> = (0..=20).map(|step| Ramp::Lines.at(f64::from(step) / 20.0)).collect();
+        assert!(lines.windows(2).all(|pair| pair[1].luminance() > pair[0].luminance()), "{lines:?}");
+        let dark_page = Rgb(0x16, 0x18, 0x1c);
+        assert!(
+            lines.iter().all(|line| line.contrast(Rgb::WHITE) > 2.7 && line.contrast(dark_page) > 2.7),
+            "{lines:?}"
+        );
         assert_eq!(Ramp::Diverging.at(f64::NAN), Ramp::Diverging.at(0.0));
     }
 }

@@ -1,13 +1,27 @@
 //! From data and places to lines on the canvas.
 
-use super::layout::{Layout, Placed};
-use super::mark::{Band, Course, End, Heatmap, Interval, Line, Mark, Points, Reference, Rule, Slopes};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::contour::iso_lines;
+use super::contour_labels;
+use super::layout::{Bar, Layout, Placed};
+use super::mark::{
+    Band, Contours, Course, End, Heatmap, Interval, Line, Mark, Points, Reference, Rule, Slopes, Spacing,
+};
 use super::palette::{Filling, Paint, Style};
 use super::shape::{averaged, draw_marker, simplified};
 use super::svg::{Anchor, Canvas, Fill, Frame, Path, Stroke, Text};
 use super::text::TICK;
 use super::ticks::written;
-use super::{BAND_OPACITY, Background, Figure, LINE, Rgb, frame};
+use super::{BAND_OPACITY, Background, Figure, LINE, Ramp, Rgb, frame};
+
+/// Width of a contour line. They are many.
+const CONTOUR: f64 = 0.5;
+/// Width of a contour line that bears a number.
+const LABELLED_CONTOUR: f64 = 1.0;
+/// Cells of less height have no room for a stroke that says that they are empty.
+const LEAST_STROKED: f64 = 5.0;
 
 impl Figure {
     /// The figure as SVG. The same figure gives the same bytes.
@@ -15,21 +29,22 @@ impl Figure {
         let layout = Layout::new(self);
         let mut canvas = Canvas::new(layout.width, layout.height, &self.title, &self.caption, background);
         for (panel, placed) in self.panels.iter().zip(&layout.panels) {
-            if panel.heatmap().is_none() {
+            if panel.colouring().is_none() {
                 frame::draw_grid(&mut canvas, placed);
             }
             let mut marks: Vec<&Mark> = panel.marks.iter().collect();
             marks.sort_by_key(|mark| layer(mark));
             let names = names_of(&panel.marks);
-            let mut drawing = Drawing { canvas: &mut canvas, placed, names: &names };
+            let mut drawing = Drawing { canvas: &mut canvas, placed, names: &names, marks: &panel.marks };
             // Half the width of a line lies outside where a curve runs along the edge.
             drawing.canvas.open_clip(placed.frame.grown(1.0));
             marks.iter().for_each(|mark| drawing.clipped(mark));
             drawing.canvas.close_clip();
             frame::draw_axes(drawing.canvas, placed);
             marks.iter().for_each(|mark| drawing.unclipped(mark));
-            if let (Some(bar), Some(map)) = (&placed.bar, panel.heatmap()) {
-                frame::draw_bar(&mut canvas, placed.frame, bar, map.ramp);
+            if let (Some(bar), Some(colouring)) = (placed.bar.as_ref().filter(|_| placed.bar_shown), panel.colouring())
+            {
+                frame::draw_bar(&mut canvas, placed.frame, bar, colouring.ramp);
             }
         }
         layout.legend.draw(&mut canvas, layout.legend_at);
@@ -41,7 +56,7 @@ impl Figure {
 fn layer(mark: &Mark) -> usize {
     match mark {
         Mark::Heatmap(_) => 0,
-        Mark::Band(_) => 1,
+        Mark::Band(_) | Mark::Contours(_) => 1,
         Mark::Rule(_) => 2,
         Mark::Line(_) | Mark::Slopes(_) | Mark::Interval(_) => 3,
         Mark::Points(_) => 4,
@@ -66,6 +81,8 @@ struct Drawing<'a> {
     placed: &'a Placed,
     /// The series of the panel that have lines with markers.
     names: &'a [&'a str],
+    /// All marks of the panel.
+    marks: &'a [Mark],
 }
 
 impl Drawing<'_> {
@@ -77,6 +94,7 @@ impl Drawing<'_> {
             Mark::Slopes(slopes) => self.slopes(slopes),
             Mark::Rule(rule) => self.rule(rule),
             Mark::Heatmap(map) => self.heatmap(map),
+            Mark::Contours(contours) => self.contours(contours),
             Mark::Points(_) | Mark::Interval(_) => {}
         }
     }
@@ -89,7 +107,7 @@ impl Drawing<'_> {
             Mark::Interval(interval) => self.interval(interval),
             Mark::Slopes(slopes) => self.slope_markers(slopes),
             Mark::Rule(rule) => self.rule_label(rule),
-            Mark::Line(_) | Mark::Band(_) | Mark::Heatmap(_) => {}
+            Mark::Line(_) | Mark::Band(_) | Mark::Heatmap(_) | Mark::Contours(_) => {}
         }
     }
 
@@ -268,25 +286,54 @@ impl Drawing<'_> {
         self.write(&words, at, anchor, Paint::Ink);
     }
 
+    /// Neighbours of the same colour are one area, and all areas of a colour one path: 40 000 cells make a small file.
     fn heatmap(&mut self, map: &Heatmap) {
         let Some(bar) = &self.placed.bar else { return };
-        let (start, end) = (bar.mapping.start, bar.mapping.end);
+        let mut empty = Path::default();
+        let mut paths: BTreeMap<usize, Path> = BTreeMap::new();
+        for (row, values) in map.rows.iter().enumerate() {
+            let mut first = 0;
+            for run in values.chunk_by(|&a, &b| colour_index(bar, a) == colour_index(bar, b)) {
+                let columns = first..first + run.len();
+                first = columns.end;
+                let Some(area) = self.cells(map, row, columns.clone()) else { continue };
+                match colour_index(bar, run[0]) {
+                    Some(index) => paths.entry(index).or_default().add_rect(overlapping(area, run.len())),
+                    None if area.height < LEAST_STROKED => empty.add_rect(area),
+                    None => columns
+                        .filter_map(|column| self.cells(map, row, column..column + 1))
+                        .collect::<Vec<_>>()
+                        .into_iter()
+                        .for_each(|cell| self.no_value(cell)),
+                }
+            }
+        }
+        self.canvas.path(&empty, Fill::Paint(Paint::Ink, 0.25), None);
+        for (index, path) in &paths {
+            self.canvas.path(path, Fill::Paint(Paint::Colour(map.ramp.at(share_of(*index))), 1.0), None);
+        }
+        if map.values {
+            self.cell_values(map, bar);
+        }
+    }
+
+    /// The area of neighbouring cells.
+    fn cells(&self, map: &Heatmap, row: usize, columns: Range<usize>) -> Option<Frame> {
+        let before = |index: usize| index as f64 - 0.5;
+        let x = [columns.start, columns.end].map(|column| self.placed.x.edge(map.columns().at(before(column))));
+        let y = [row, row + 1].map(|row| self.placed.y.edge(map.lines().at(before(row))));
+        let ([Some(left), Some(right)], [Some(low), Some(high)]) = (x, y) else { return None };
+        Some(Frame { x: left.min(right), y: low.min(high), width: (right - left).abs(), height: (high - low).abs() })
+    }
+
+    fn cell_values(&mut self, map: &Heatmap, bar: &Bar) {
         for (row, values) in map.rows.iter().enumerate() {
             for (column, &value) in values.iter().enumerate() {
-                let corners = [-0.5, 0.5].map(|half| self.place((column as f64 + half, row as f64 + half)));
-                let [Some(a), Some(b)] = corners else { continue };
-                let cell =
-                    Frame { x: a.0.min(b.0), y: a.1.min(b.1), width: (a.0 - b.0).abs(), height: (a.1 - b.1).abs() };
-                let Some(level) = bar.mapping.at(value) else {
-                    self.no_value(cell);
-                    continue;
-                };
-                let colour = map.ramp.at((level - start) / (end - start));
-                // A little overlap, lest the paper shines through between the cells.
-                let overlapping = Frame { width: cell.width + 0.3, height: cell.height + 0.3, ..cell };
-                self.canvas.rect(overlapping, Fill::Paint(Paint::Colour(colour), 1.0), None);
+                let Some(index) = colour_index(bar, value) else { continue };
+                let Some(cell) = self.cells(map, row, column..column + 1) else { continue };
                 let words = written(value, map.colours.format);
-                if map.values && TICK.width(&words) + 2.0 <= cell.width && TICK.line() <= cell.height {
+                if TICK.width(&words) + 2.0 <= cell.width && TICK.line() <= cell.height {
+                    let colour = map.ramp.at(share_of(index));
                     let dark_is_better = colour.contrast(Rgb::INK) >= colour.contrast(Rgb::WHITE);
                     let paint = Paint::Colour(if dark_is_better { Rgb::INK } else { Rgb::WHITE });
                     let middle = (cell.x + cell.width / 2.0, cell.y + (cell.height + TICK.capitals()) / 2.0);
@@ -303,9 +350,77 @@ impl Drawing<'_> {
         self.canvas.line((inner.x, inner.bottom()), (inner.right(), inner.y), &stroke);
     }
 
+    fn contours(&mut self, contours: &Contours) {
+        let Some(bar) = &self.placed.bar else { return };
+        let scaled = |value: f64| if bar.mapping.log { value.log10() } else { value };
+        let rows: Vec<Vec<f64>> =
+            contours.rows.iter().map(|row| row.iter().map(|&value| scaled(value)).collect()).collect();
+        let columns = contours.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let grid = (Spacing::new(contours.x, columns), Spacing::new(contours.y, rows.len()));
+        let lines = |level: f64| self.iso_lines(&rows, scaled(level), grid);
+        let levels: Vec<_> = contours.levels.iter().map(|&level| (level, lines(level))).collect();
+        let labelled: Vec<_> = bar.ticks.major.iter().map(|tick| (tick, lines(tick.value))).collect();
+        for (level, lines) in &levels {
+            self.iso_path(lines, contours.ramp, bar.share(*level), CONTOUR);
+        }
+        for (tick, lines) in &labelled {
+            self.iso_path(lines, contours.ramp, bar.share(tick.value), LABELLED_CONTOUR);
+        }
+        let mut taken = self.marker_areas();
+        for (tick, lines) in &labelled {
+            let size = (TICK.width(&tick.label) + 3.0, TICK.capitals() + 3.0);
+            let Some(area) = contour_labels::place(lines, size, self.placed.frame, &taken) else { continue };
+            self.canvas.rect(area, Fill::Paper, None);
+            let middle = (area.x + area.width / 2.0, area.bottom() - 1.5);
+            self.write(&tick.label, middle, Anchor::Middle, Paint::Ink);
+            taken.push(area.grown(1.5));
+        }
+    }
+
+    /// The lines of a level on the canvas.
+    fn iso_lines(&self, rows: &[Vec<f64>], level: f64, (columns, lines): (Spacing, Spacing)) -> Vec<Vec<(f64, f64)>> {
+        let on_canvas = |&(column, row): &(f64, f64)| self.place((columns.at(column), lines.at(row)));
+        iso_lines(rows, level).iter().map(|line| line.iter().filter_map(on_canvas).collect()).collect()
+    }
+
+    fn iso_path(&mut self, lines: &[Vec<(f64, f64)>], ramp: Ramp, share: Option<f64>, width: f64) {
+        let Some(share) = share else { return };
+        let mut path = Path::default();
+        lines.iter().for_each(|line| path.add(&simplified(line), line.first() == line.last()));
+        self.canvas.path(&path, Fill::None, Some(&Stroke::new(Paint::Colour(ramp.at(share)), width)));
+    }
+
+    /// Where the single points of the panel are: numbers keep off them.
+    fn marker_areas(&self) -> Vec<Frame> {
+        let points = self.marks.iter().filter_map(|mark| match mark {
+            Mark::Points(points) => Some(&points.points),
+            _ => None,
+        });
+        let places = points.flatten().filter_map(|&point| self.place(point));
+        places.map(|(x, y)| Frame { x, y, width: 0.0, height: 0.0 }.grown(4.0)).collect()
+    }
+
     fn write(&mut self, words: &str, (x, y): (f64, f64), anchor: Anchor, paint: Paint) {
         self.canvas.text(&Text { words, x, y, font: TICK, anchor, upright: false, paint });
     }
+}
+
+/// Shades of a heat map: more than an eye tells apart.
+const SHADES: usize = 128;
+
+/// The shade of a value; None if it has none.
+fn colour_index(bar: &Bar, value: f64) -> Option<usize> {
+    Some((bar.share(value)?.clamp(0.0, 1.0) * (SHADES - 1) as f64).round() as usize)
+}
+
+fn share_of(index: usize) -> f64 {
+    index as f64 / (SHADES - 1) as f64
+}
+
+/// Cells with a little overlap, lest the paper shines through between them.
+fn overlapping(area: Frame, cells: usize) -> Frame {
+    let within = |side: f64| (0.4 * side).min(0.3);
+    Frame { width: area.width + within(area.width / cells as f64), height: area.height + within(area.height), ..area }
 }
 
 /// The points of a line as it is drawn: no more than can be seen, and the corners of steps where the course has them.

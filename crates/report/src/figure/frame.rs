@@ -37,7 +37,7 @@ pub(super) fn draw_grid(canvas: &mut Canvas, placed: &Placed) {
 pub(super) fn draw_axes(canvas: &mut Canvas, placed: &Placed) {
     let frame = placed.frame;
     let corner = (frame.x, frame.bottom());
-    if placed.bar.is_none() {
+    if placed.lined {
         canvas.line((frame.x, frame.y), corner, &axis_stroke());
         canvas.line(corner, (frame.right(), frame.bottom()), &axis_stroke());
     }

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Mapping, Scale};
 use super::legend::{self, Legend};
-use super::mark::{Extent, Heatmap, Mark};
+use super::mark::{Colouring, Extent, Mark};
 use super::svg::Frame;
 use super::text::{LABEL, TICK, TITLE};
 use super::ticks::{Direction, Ticks};
@@ -48,11 +48,15 @@ pub(super) struct Placed {
     /// Greatest extent of the labels of the x axis downwards.
     pub(super) x_height: f64,
     pub(super) bar: Option<Bar>,
+    /// Whether lines run along both axes.
+    pub(super) lined: bool,
+    /// Whether the bar is drawn here, and not at another panel of the same colours.
+    pub(super) bar_shown: bool,
     /// Room for words at the right of the panel.
     pub(super) notes: f64,
 }
 
-/// The bar that explains the colours of a heat map.
+/// The bar that explains the colours.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) mapping: Mapping,
@@ -156,7 +160,9 @@ fn place_y(figure: &Figure, index: usize, extents: (Extent, Extent), columns: us
         beyond,
         y_width,
         x_height: 0.0,
-        bar: panel.heatmap().map(|map| Bar::new(map, height)),
+        bar: panel.colouring().map(|colouring| Bar::new(&colouring, &colour_extent(figure, panel), height)),
+        lined: !panel.is_filled(),
+        bar_shown: !figure.share_colours || index + 1 == columns,
         notes: notes.fold(0.0, f64::max).min(0.3 * width / columns as f64),
     }
 }
@@ -228,22 +234,38 @@ fn least_height(panel: &Panel) -> f64 {
     }
 }
 
+/// From where to where the values of a panel reach that have colours, and those of all panels of the same colours.
+fn colour_extent(figure: &Figure, panel: &Panel) -> Extent {
+    let sharers = if figure.share_colours { &figure.panels[..] } else { std::slice::from_ref(panel) };
+    let values = sharers.iter().filter_map(Panel::colouring).flat_map(|colouring| colouring.rows.iter().flatten());
+    Extent::of(values.copied())
+}
+
 impl Panel {
-    pub(super) fn heatmap(&self) -> Option<&Heatmap> {
-        self.marks.iter().find_map(|mark| match mark {
-            Mark::Heatmap(map) => Some(map),
-            _ => None,
-        })
+    pub(super) fn colouring(&self) -> Option<Colouring<'_>> {
+        self.marks.iter().find_map(Mark::colouring)
+    }
+
+    /// Whether cells of colour fill it: they need neither a grid behind them nor lines along their edges.
+    pub(super) fn is_filled(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::Heatmap(_)))
     }
 }
 
 impl Bar {
-    fn new(map: &Heatmap, height: f64) -> Self {
-        let (low, high) = map.colours.resolve(&Extent::of(map.rows.iter().flatten().copied()));
-        let mapping = Mapping { log: map.colours.is_log(), low, high, start: height, end: 0.0, beyond: None };
-        let ticks = Ticks::new(&map.colours, &mapping, Direction::Y);
+    fn new(colouring: &Colouring<'_>, extent: &Extent, height: f64) -> Self {
+        let scale = colouring.scale;
+        let (low, high) = scale.resolve(extent);
+        let mapping = Mapping { log: scale.is_log(), low, high, start: height, end: 0.0, beyond: None };
+        let ticks = Ticks::new(scale, &mapping, Direction::Y);
         let tick_width = ticks.major.iter().map(|tick| TICK.width(&tick.label)).fold(0.0, f64::max);
-        Bar { mapping, ticks, label: LABEL.wrap(&map.colours.label, height + 10.0, 2), tick_width }
+        Bar { mapping, ticks, label: LABEL.wrap(&scale.label, height + 10.0, 2), tick_width }
+    }
+
+    /// How far a value is from the one end of the colours to the other: from 0 to 1 within the limits.
+    pub(super) fn share(&self, value: f64) -> Option<f64> {
+        let Mapping { start, end, .. } = self.mapping;
+        Some((self.mapping.at(value)? - start) / (end - start))
     }
 
     /// Width from the plotting area to the outer edge.
@@ -265,7 +287,7 @@ impl Placed {
 
     /// Width of what stands at the right of the plotting area.
     fn right(&self) -> f64 {
-        let bar = self.bar.as_ref().map_or(0.0, Bar::width);
+        let bar = self.bar.as_ref().filter(|_| self.bar_shown).map_or(0.0, Bar::width);
         let notes = if self.notes > 0.0 { self.notes + 7.0 } else { 0.0 };
         4.0 + bar.max(notes)
     }

@@ -57,7 +57,7 @@ pub(super) fn entries(panels: &[Panel]) -> Vec<Entry> {
                 entry.line = true;
                 entry.marker = true;
             }
-            Mark::Rule(_) | Mark::Heatmap(_) => {}
+            Mark::Rule(_) | Mark::Heatmap(_) | Mark::Contours(_) => {}
         }
     }
     entries

@@ -38,6 +38,8 @@ pub enum Mark {
     Rule(Rule),
     /// A table of colours.
     Heatmap(Heatmap),
+    /// Lines along which a surface has the same value.
+    Contours(Contours),
 }
 
 /// How a line gets from one point to the next.
@@ -145,18 +147,49 @@ pub struct Rule {
     pub label: String,
 }
 
-/// A table of colours. Its cells have the width and the height of 1 and are centred on 0, 1, 2, …, as the categories of
-/// an axis are. A value that is not a number leaves its cell empty but for a stroke.
+/// A table of colours. A value that is not a number leaves its cell empty but for a stroke, or grey where the cells are
+/// too small for one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heatmap {
-    /// Rows from that at y = 0 on, each from x = 0 on.
+    /// Rows from the lowest y on, each from the lowest x on.
     pub rows: Vec<Vec<f64>>,
+    /// Where the first and the last column are centred; None for 0, 1, 2, …, as the categories of an axis are.
+    pub x: Option<(f64, f64)>,
+    /// Where the first and the last row are centred; None for 0, 1, 2, ….
+    pub y: Option<(f64, f64)>,
     /// Scale, limits, label and format of the colours.
     pub colours: Axis,
     /// From numbers to colours.
     pub ramp: Ramp,
     /// Whether the values are written into the cells where they fit.
     pub values: bool,
+}
+
+/// Lines along which a surface has the same value. Those at the labelled ticks of the colours are drawn too: they are
+/// thicker, and bear their numbers where there is room. Between its points the surface is straight on the scale of the
+/// colours; there is no line next to a value that is not a number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contours {
+    /// Values at the points of the surface: rows from the lowest y on, each from the lowest x on.
+    pub rows: Vec<Vec<f64>>,
+    /// Where the first and the last column are.
+    pub x: (f64, f64),
+    /// Where the first and the last row are.
+    pub y: (f64, f64),
+    /// The values that get a line.
+    pub levels: Vec<f64>,
+    /// Scale, limits, label and format of the colours.
+    pub colours: Axis,
+    /// From numbers to colours.
+    pub ramp: Ramp,
+}
+
+/// The colours of a mark, and the values they stand for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Colouring<'a> {
+    pub(super) scale: &'a Axis,
+    pub(super) ramp: Ramp,
+    pub(super) rows: &'a [Vec<f64>],
 }
 
 /// Values further out than these take no part: differences of them would overflow.
@@ -210,7 +243,17 @@ impl Mark {
             Mark::Points(points) => Some(&points.series),
             Mark::Interval(interval) => Some(&interval.series),
             Mark::Slopes(slopes) => Some(&slopes.series),
-            Mark::Rule(_) | Mark::Heatmap(_) => None,
+            Mark::Rule(_) | Mark::Heatmap(_) | Mark::Contours(_) => None,
+        }
+    }
+
+    pub(super) fn colouring(&self) -> Option<Colouring<'_>> {
+        match self {
+            Mark::Heatmap(Heatmap { rows, colours, ramp, .. })
+            | Mark::Contours(Contours { rows, colours, ramp, .. }) => {
+                Some(Colouring { scale: colours, ramp: *ramp, rows })
+            }
+            _ => None,
         }
     }
 
@@ -224,7 +267,8 @@ impl Mark {
             Mark::Slopes(slopes) => Extent::of([slopes.between.0, slopes.between.1]),
             Mark::Rule(Rule { at: Reference::X(x), .. }) => Extent::of([*x]),
             Mark::Rule(_) => Extent::NOTHING,
-            Mark::Heatmap(map) => cells(map.rows.iter().map(Vec::len).max().unwrap_or(0)),
+            Mark::Heatmap(map) => map.columns().extent(),
+            Mark::Contours(contours) => Extent::of([contours.x.0, contours.x.1]),
         }
     }
 
@@ -238,13 +282,46 @@ impl Mark {
             Mark::Slopes(slopes) => Extent::of(slopes.pairs.iter().flat_map(|pair| [pair.0, pair.1])),
             Mark::Rule(Rule { at: Reference::Y(y), .. }) => Extent::of([*y]),
             Mark::Rule(_) => Extent::NOTHING,
-            Mark::Heatmap(map) => cells(map.rows.len()),
+            Mark::Heatmap(map) => map.lines().extent(),
+            Mark::Contours(contours) => Extent::of([contours.y.0, contours.y.1]),
         }
     }
 }
 
-fn cells(count: usize) -> Extent {
-    Extent::of([-0.5, count as f64 - 0.5])
+/// Cells or points at equal distances along an axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spacing {
+    first: f64,
+    step: f64,
+    count: usize,
+}
+
+impl Spacing {
+    pub(super) fn new((first, last): (f64, f64), count: usize) -> Self {
+        Spacing { first, step: (last - first) / count.saturating_sub(1).max(1) as f64, count }
+    }
+
+    /// Where a cell or a point is centred; also between them.
+    pub(super) fn at(self, index: f64) -> f64 {
+        self.first + index * self.step
+    }
+
+    /// From outer edge to outer edge of the cells.
+    fn extent(self) -> Extent {
+        Extent::of([self.at(-0.5), self.at(self.count as f64 - 0.5)])
+    }
+}
+
+impl Heatmap {
+    pub(super) fn columns(&self) -> Spacing {
+        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        Spacing::new(self.x.unwrap_or((0.0, count.saturating_sub(1).max(1) as f64)), count)
+    }
+
+    pub(super) fn lines(&self) -> Spacing {
+        let count = self.rows.len();
+        Spacing::new(self.y.unwrap_or((0.0, count.saturating_sub(1).max(1) as f64)), count)
+    }
 }
 
 impl Interval {

@@ -13,6 +13,8 @@
 pub mod axis;
 pub mod charts;
 pub mod colour;
+mod contour;
+mod contour_labels;
 mod draw;
 mod export;
 mod frame;
@@ -28,7 +30,7 @@ mod ticks;
 pub use axis::{Axis, Format, Scale};
 pub use colour::{Ramp, Rgb};
 pub use export::ExportError;
-pub use mark::{Band, Course, End, Heatmap, Interval, Line, Mark, Points, Reference, Rule, Series, Slopes};
+pub use mark::{Band, Contours, Course, End, Heatmap, Interval, Line, Mark, Points, Reference, Rule, Series, Slopes};
 pub use palette::{Dash, Filling, Marker, Paint, Style, family_of};
 
 /// Width of a column of a paper with two of them: 85 mm.
@@ -56,6 +58,8 @@ pub struct Figure {
     pub share_x: Sharing,
     /// Which panels have the same y axis. Those at the left alone show its labels.
     pub share_y: Sharing,
+    /// Whether all panels have the same colours. One bar explains them, at the right of the first row.
+    pub share_colours: bool,
     /// Where the legend stands.
     pub legend: Place,
     /// What is drawn.
@@ -71,6 +75,7 @@ impl Default for Figure {
             columns: 1,
             share_x: Sharing::None,
             share_y: Sharing::None,
+            share_colours: false,
             legend: Place::Below,
             panels: Vec::new(),
         }

@@ -121,6 +121,11 @@ impl Path {
             self.0.push('Z');
         }
     }
+
+    pub(super) fn add_rect(&mut self, frame: Frame) {
+        let [x, y, w, h] = [frame.x, frame.y, frame.width, frame.height].map(number);
+        let _ = write!(self.0, "M{x},{y}h{w}v{h}h{}z", number(-frame.width));
+    }
 }
 
 /// A drawing under way.

@@ -211,11 +211,19 @@ pub(crate) fn heat() -> Figure {
         })
         .collect();
     rows[3][5] = f64::NAN;
-    let speed_up =
-        Heatmap { rows, colours: Axis::times("speed-up").with_limits(0.2, 5.0), ramp: Ramp::Diverging, values: true };
+    let speed_up = Heatmap {
+        rows,
+        x: None,
+        y: None,
+        colours: Axis::times("speed-up").with_limits(0.2, 5.0),
+        ramp: Ramp::Diverging,
+        values: true,
+    };
     let attention = (0..24).map(|query| (0..24).map(|key| f64::exp(-0.25 * (f64::from(query - key)).abs())).collect());
     let attention = Heatmap {
         rows: attention.collect(),
+        x: None,
+        y: None,
         colours: Axis { format: Format::Percent, limits: Some((0.0, 1.0)), ..Axis::linear("attention (%)") },
         ramp: Ramp::Sequential,
         values: false,
