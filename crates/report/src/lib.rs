@@ -6,6 +6,7 @@
 //! | the figures of a run | [`pictures`] |
 //! | its tables, as CSV, Markdown and HTML | [`tables`] |
 //! | where the theory's conditions hold | [`regions`] |
+//! | loss surfaces: contours, heat maps, a view to turn | [`surface`] |
 //! | the page | [`page`] |
 //! | figures as SVG, PNG and PDF: panels, axes, marks, palette, ready-made charts | [`figure`] |
 //!
@@ -35,6 +36,7 @@ pub mod figure;
 pub mod page;
 pub mod pictures;
 pub mod regions;
+pub mod surface;
 pub mod tables;
 mod write;
 

@@ -10,6 +10,8 @@ use semfocus_report::figure::{
     Points, Ramp, Reference, Rule, Series, Sharing, Slopes,
 };
 
+use semfocus_report::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness};
+
 mod samples;
 
 fn parsed(svg: &str) -> Tree {
@@ -122,6 +124,37 @@ fn long_names_are_made_to_fit() {
     figure.panels[0].title = format!("{long} {long}");
     figure.panels[1].y.label = "held-out accuracy of the classes that were never seen in training (%)".to_owned();
     assert_readable("curves", &figure);
+}
+
+#[test]
+fn any_number_of_surfaces_is_readable_and_has_one_bar() {
+    let long = "a-mechanism-of-my-own-with-a-name-that-nobody-will-ever-remember:12345";
+    let names = ["full", "topk:5", "topk:9", long, "banded:5", "block:9+g3", "randomk:5"];
+    for count in 1..=names.len() {
+        let surfaces: Vec<Surface> = names[..count]
+            .iter()
+            .enumerate()
+            .map(|(index, name)| samples::valley(name, 1.0 + index as f64, 15))
+            .collect();
+        for (name, figure) in [("contours", contours(&surfaces)), ("heat maps", heat_maps(&surfaces))] {
+            assert_readable(name, &figure);
+            let svg = figure.svg(Background::White);
+            assert_eq!(svg.matches(">loss<").count(), 1, "{name} of {count}");
+            assert_eq!(svg.matches(">direction 2<").count(), count.div_ceil(figure.columns), "{name} of {count}");
+        }
+    }
+    let wider = Surface { range: 2.0, ..samples::valley("topk:5", 1.0, 15) };
+    assert_readable("of two ranges", &contours(&[samples::valley("full", 1.0, 15), wider]));
+}
+
+#[test]
+fn fine_surfaces_make_files_of_bearable_size() {
+    let surfaces =
+        [("full", 1.0), ("topk:5", 3.0), ("banded:5", 6.0)].map(|(name, steep)| samples::valley(name, steep, 201));
+    let (lines, cells) = (contours(&surfaces), heat_maps(&surfaces));
+    let sizes = [&lines, &cells].map(|figure| figure.svg(Background::White).len());
+    assert!(sizes[0] < 400_000 && sizes[1] < 1_000_000, "{sizes:?}");
+    assert!(cells.pdf().unwrap().len() < 500_000, "{}", cells.pdf().unwrap().len());
 }
 
 #[test]
@@ -294,9 +327,28 @@ fn empty_figures_are_figures() {
     let nothing = Figure { width: f64::NAN, columns: 0, ..Figure::default() };
     assert!(nothing.png(100.0).is_ok() && nothing.pdf().is_ok());
     let gone = Survival { mechanism: "full".to_owned(), steps: vec![], interval: vec![], censored: vec![] };
-    for figure in
-        [compact_curves(&[], &[]), intervals(Axis::times(""), 1.0, &[]), slopes("", "full", &[]), survival("", &[gone])]
-    {
+    let surface = |rows: Vec<Vec<f64>>, range| Surface { mechanism: "full".to_owned(), range, rows };
+    let surfaces = [
+        surface(vec![], 1.0),
+        surface(vec![vec![]], 0.0),
+        surface(vec![vec![1.0]], f64::NAN),
+        surface(vec![vec![f64::NAN; 3]; 3], f64::INFINITY),
+        surface(vec![vec![0.0, -1.0], vec![2.0]], -1.0),
+    ];
+    let empty = LipschitzCurve { mechanism: "full".to_owned(), percentile: 50.0, radii: vec![1.0], quartiles: vec![] };
+    for figure in [
+        compact_curves(&[], &[]),
+        intervals(Axis::times(""), 1.0, &[]),
+        slopes("", "full", &[]),
+        survival("", &[gone]),
+        contours(&[]),
+        contours(&surfaces),
+        heat_maps(&[]),
+        heat_maps(&surfaces),
+        lipschitz(&[]),
+        lipschitz(&[empty]),
+        sharpness(&[]),
+    ] {
         let svg = figure.svg(Background::White);
         assert!(!svg.contains("NaN"), "{svg}");
         parsed(&svg);
@@ -330,5 +382,16 @@ fn drawings_stay_as_they_were_looked_at() {
         Pairs { mechanism: "topk:5".to_owned(), pairs: vec![(200.0, 50.0), (f64::INFINITY, 80.0)] },
         Pairs { mechanism: "randomk:5".to_owned(), pairs: vec![(200.0, 150.0), (300.0, f64::INFINITY)] },
     ];
+    let surfaces = [samples::valley("full", 1.0, 5), samples::diverged("topk:5", 5)];
+    let few_levels = |mut figure: Figure| {
+        for mark in figure.panels.iter_mut().flat_map(|panel| &mut panel.marks) {
+            if let Mark::Contours(contours) = mark {
+                contours.levels = contours.levels.iter().step_by(10).copied().collect();
+            }
+        }
+        figure
+    };
+    insta::assert_snapshot!("contours", few_levels(contours(&surfaces)).svg(Background::Page));
+    insta::assert_snapshot!("surface-heat", heat_maps(&surfaces).svg(Background::White));
     insta::assert_snapshot!("slopes", slopes("epochs to 95 %", "full", &pairs).svg(Background::White));
 }

@@ -5,7 +5,7 @@ use super::svg::Frame;
 /// Distance in points between the places that are tried along a line.
 const STEP: f64 = 2.0;
 /// A line that is fewer times as long as its number is wide is better seen than labelled.
-const LEAST_LENGTH: f64 = 3.0;
+const LEAST_LENGTH: f64 = 5.0;
 
 /// The area for a number of this width and height on the longest of the lines that has a place for it: within the
 /// room, on none of the taken areas, and where the line is as level as the number.
@@ -85,7 +85,7 @@ mod tests {
         let area = place(&[circle(10.0), circle(40.0)], (14.0, 8.0), ROOM, &[]).expect("there is room");
         let (x, y) = (area.x + 7.0, area.y + 4.0);
         assert!((x - 50.0).abs() < 3.0 && ((y - 50.0).abs() - 40.0).abs() < 1.0, "({x}, {y})");
-        assert_eq!(place(&[circle(3.0)], (14.0, 8.0), ROOM, &[]), None, "as large as its number");
+        assert_eq!(place(&[circle(9.0)], (14.0, 8.0), ROOM, &[]), None, "as large as its number");
         assert_eq!(place(&[vec![(200.0, 0.0), (300.0, 0.0)]], (14.0, 8.0), ROOM, &[]), None, "outside");
     }
 

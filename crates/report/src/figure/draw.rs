@@ -20,6 +20,8 @@ use super::{BAND_OPACITY, Background, Figure, LINE, Ramp, Rgb, frame};
 const CONTOUR: f64 = 0.5;
 /// Width of a contour line that bears a number.
 const LABELLED_CONTOUR: f64 = 1.0;
+/// Opacity of cells that have no value.
+const EMPTY: f64 = 0.25;
 /// Cells of less height have no room for a stroke that says that they are empty.
 const LEAST_STROKED: f64 = 5.0;
 
@@ -37,7 +39,8 @@ impl Figure {
             let names = names_of(&panel.marks);
             let mut drawing = Drawing { canvas: &mut canvas, placed, names: &names, marks: &panel.marks };
             // Half the width of a line lies outside where a curve runs along the edge.
-            drawing.canvas.open_clip(placed.frame.grown(1.0));
+            let outside = if panel.is_filled() { 0.0 } else { 1.0 };
+            drawing.canvas.open_clip(placed.frame.grown(outside));
             marks.iter().for_each(|mark| drawing.clipped(mark));
             drawing.canvas.close_clip();
             frame::draw_axes(drawing.canvas, placed);
@@ -308,7 +311,7 @@ impl Drawing<'_> {
                 }
             }
         }
-        self.canvas.path(&empty, Fill::Paint(Paint::Ink, 0.25), None);
+        self.canvas.path(&empty, Fill::Paint(Paint::Ink, EMPTY), None);
         for (index, path) in &paths {
             self.canvas.path(path, Fill::Paint(Paint::Colour(map.ramp.at(share_of(*index))), 1.0), None);
         }
@@ -323,7 +326,7 @@ impl Drawing<'_> {
         let x = [columns.start, columns.end].map(|column| self.placed.x.edge(map.columns().at(before(column))));
         let y = [row, row + 1].map(|row| self.placed.y.edge(map.lines().at(before(row))));
         let ([Some(left), Some(right)], [Some(low), Some(high)]) = (x, y) else { return None };
-        Some(Frame { x: left.min(right), y: low.min(high), width: (right - left).abs(), height: (high - low).abs() })
+        Some(between((left, low), (right, high)))
     }
 
     fn cell_values(&mut self, map: &Heatmap, bar: &Bar) {
@@ -360,6 +363,7 @@ impl Drawing<'_> {
         let lines = |level: f64| self.iso_lines(&rows, scaled(level), grid);
         let levels: Vec<_> = contours.levels.iter().map(|&level| (level, lines(level))).collect();
         let labelled: Vec<_> = bar.ticks.major.iter().map(|tick| (tick, lines(tick.value))).collect();
+        self.unknown_cells(&rows, grid);
         for (level, lines) in &levels {
             self.iso_path(lines, contours.ramp, bar.share(*level), CONTOUR);
         }
@@ -375,6 +379,26 @@ impl Drawing<'_> {
             self.write(&tick.label, middle, Anchor::Middle, Paint::Ink);
             taken.push(area.grown(1.5));
         }
+    }
+
+    /// Grey cells next to values that are not numbers, which have no lines.
+    fn unknown_cells(&mut self, rows: &[Vec<f64>], (columns, lines): (Spacing, Spacing)) {
+        let mut path = Path::default();
+        for (row, pair) in rows.windows(2).enumerate() {
+            let unknown = |column: usize| {
+                let corners = pair.iter().flat_map(|row| [row.get(column), row.get(column + 1)]);
+                corners.flatten().any(|value| !value.is_finite())
+            };
+            let cells: Vec<usize> = (0..pair[0].len().saturating_sub(1)).filter(|&column| unknown(column)).collect();
+            for run in cells.chunk_by(|a, b| a + 1 == *b) {
+                let corner = |column: usize, row: usize| self.place((columns.at(column as f64), lines.at(row as f64)));
+                let ends = (corner(run[0], row), corner(run[run.len() - 1] + 1, row + 1));
+                if let (Some(from), Some(to)) = ends {
+                    path.add_rect(between(from, to));
+                }
+            }
+        }
+        self.canvas.path(&path, Fill::Paint(Paint::Ink, EMPTY), None);
     }
 
     /// The lines of a level on the canvas.
@@ -405,8 +429,13 @@ impl Drawing<'_> {
     }
 }
 
-/// Shades of a heat map: more than an eye tells apart.
-const SHADES: usize = 128;
+/// The area between two opposite corners.
+fn between(a: (f64, f64), b: (f64, f64)) -> Frame {
+    Frame { x: a.0.min(b.0), y: a.1.min(b.1), width: (a.0 - b.0).abs(), height: (a.1 - b.1).abs() }
+}
+
+/// Shades of a heat map: as many as the bar of the colours has pieces.
+const SHADES: usize = 64;
 
 /// The shade of a value; None if it has none.
 fn colour_index(bar: &Bar, value: f64) -> Option<usize> {

@@ -193,7 +193,9 @@ fn spread_columns(figure: &Figure, panels: &mut [Placed], columns: usize, width:
         for (index, placed) in panels.iter().enumerate() {
             let column = index % columns;
             let (before, after) = placed.overhang();
-            lefts[column] = lefts[column].max(before);
+            // Labels at the ends of neighbouring axes need some space between them.
+            let apart = if column > 0 && before > 0.0 { before + 3.0 } else { before };
+            lefts[column] = lefts[column].max(apart);
             rights[column] = rights[column].max(after);
         }
     }

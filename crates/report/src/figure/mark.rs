@@ -167,7 +167,7 @@ pub struct Heatmap {
 
 /// Lines along which a surface has the same value. Those at the labelled ticks of the colours are drawn too: they are
 /// thicker, and bear their numbers where there is room. Between its points the surface is straight on the scale of the
-/// colours; there is no line next to a value that is not a number.
+/// colours; cells next to a value that is not a number are grey.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contours {
     /// Values at the points of the surface: rows from the lowest y on, each from the lowest x on.

@@ -73,6 +73,16 @@ impl Ticks {
     }
 }
 
+impl Axis {
+    /// Round values between two others as they would stand along the axis, with their labels.
+    pub(crate) fn round_values(&self, low: f64, high: f64) -> Vec<(f64, String)> {
+        // Long enough for as many labels as there may be.
+        let mapping = Mapping { log: self.is_log(), low, high, start: 0.0, end: 200.0, beyond: None };
+        let ticks = Ticks::new(self, &mapping, Direction::Y).major;
+        ticks.into_iter().map(|tick| (tick.value, tick.label)).collect()
+    }
+}
+
 /// Says whether a choice of values and labels is readable, and makes ticks of it.
 type Accept<'a> = dyn Fn(&[f64], &[String]) -> Option<Vec<Tick>> + 'a;
 

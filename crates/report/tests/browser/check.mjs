@@ -12,6 +12,40 @@ const page_url = pathToFileURL(resolve(run, "report.html")).href;
 const failures = [];
 const expect = (condition, what) => { if (!condition) failures.push(what); };
 
+// Surfaces, where a page has them: all are drawn, and turn together with the mouse and with arrow keys.
+async function checkSurfaces(page, name) {
+  const canvases = await page.locator("canvas.surface").all();
+  if (canvases.length === 0) return;
+  const pictures = () => Promise.all(canvases.map(canvas => canvas.evaluate(canvas => canvas.toDataURL())));
+  const expectChange = async (before, what) => {
+    await page.waitForTimeout(100);
+    const after = await pictures();
+    const group = await canvases[0].evaluate(canvas => canvas.closest(".surfaces").querySelectorAll("canvas").length);
+    expect(after.slice(0, group).every((picture, index) => picture !== before[index]), `${name}: ${what} turns no surface`);
+    expect(after.slice(group).every((picture, index) => picture === before[group + index]), `${name}: ${what} turns others`);
+  };
+  for (const canvas of canvases) {
+    const filled = await canvas.evaluate(canvas => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return data.filter((value, index) => index % 4 === 3 && value > 0).length / (canvas.width * canvas.height);
+    });
+    expect(filled > 0.05 && filled < 0.95, `${name}: a surface fills ${filled} of its canvas`);
+    expect((await canvas.getAttribute("aria-label")).length > 20, `${name}: a surface without words`);
+  }
+  await canvases[0].scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await canvases[0].boundingBox();
+  const unturned = await pictures();
+  await page.mouse.move(x + width / 2, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(x + width / 2 + 60, y + height / 2 + 20, { steps: 3 });
+  await page.mouse.up();
+  await expectChange(unturned, "dragging");
+  const dragged = await pictures();
+  await canvases[0].focus();
+  await page.keyboard.press("ArrowLeft");
+  await expectChange(dragged, "an arrow key");
+}
+
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -55,6 +89,7 @@ try {
     const lightness = colour => colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 765;
     expect(Math.abs(lightness(ink) - lightness(paper)) > 0.6, `${name}: ${ink} on ${paper}`);
     expect((scheme === "dark") === (lightness(paper) < 0.5), `${name}: ${paper} is not ${scheme}`);
+    await checkSurfaces(page, name);
     if (screenshots) {
       mkdirSync(screenshots, { recursive: true });
       await page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true });

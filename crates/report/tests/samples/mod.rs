@@ -7,6 +7,7 @@ use semfocus_report::figure::charts::{
 use semfocus_report::figure::{
     Axis, End, Figure, Format, Heatmap, Mark, Panel, Place, Points, Ramp, Reference, Rule, Series, TWO_COLUMNS,
 };
+use semfocus_report::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness};
 
 /// Numbers between 0 and 1 that look random and are the same everywhere.
 struct Noise(u64);
@@ -248,6 +249,79 @@ pub(crate) fn heat() -> Figure {
     described("Heat maps", "Speed-up by learning rate and depth; attention by distance.", figure)
 }
 
+/// A valley with ridges around a trained model, so many points wide.
+pub(crate) fn valley(mechanism: &str, steepness: f64, side: usize) -> Surface {
+    let place = |index: usize| 2.0 * index as f64 / (side - 1) as f64 - 1.0;
+    let loss = |x: f64, y: f64| {
+        let (along, across) = (0.8 * x + 0.6 * y, 0.8 * y - 0.6 * x);
+        let bowl = steepness * (along * along + 3.0 * across * across + 0.3 * along.powi(3));
+        let ridges = 0.35 * (5.0 * across).sin().powi(2) * (4.0 * along).cos().powi(2);
+        0.001 + bowl * (1.0 + ridges * steepness.sqrt()) + 0.4 * steepness * (x - 0.7).max(0.0) * (y + 1.0)
+    };
+    let row = |j: usize| (0..side).map(|i| loss(place(i), place(j))).collect();
+    Surface { mechanism: mechanism.to_owned(), range: 1.0, rows: (0..side).map(row).collect() }
+}
+
+/// The same, where it has exploded in one corner, and has no value in another.
+pub(crate) fn diverged(mechanism: &str, side: usize) -> Surface {
+    let mut surface = valley(mechanism, 4.0, side);
+    for (j, row) in surface.rows.iter_mut().enumerate() {
+        for (i, value) in row.iter_mut().enumerate() {
+            let (x, y) = (i as f64 / side as f64, j as f64 / side as f64);
+            let edge = 1.5 + 0.06 * (20.0 * (x - y)).sin();
+            *value = match x + y {
+                sum if sum > edge + 0.2 => f64::INFINITY,
+                sum if sum > edge => 1e30,
+                sum if sum < 0.3 => f64::NAN,
+                _ => *value,
+            };
+        }
+    }
+    surface
+}
+
+pub(crate) fn contour_lines() -> Figure {
+    let surfaces = [valley("full", 1.0, 41), valley("topk:5", 6.0, 41)];
+    described("Loss surfaces", "Lines of equal loss; the cross is the trained model.", contours(&surfaces))
+}
+
+/// A wide valley, a narrow one, and one with holes.
+pub(crate) fn surfaces() -> Vec<Surface> {
+    vec![valley("full", 1.0, 41), valley("topk:5", 6.0, 41), diverged("bottomk:5", 41)]
+}
+
+pub(crate) fn diverged_contours() -> Figure {
+    described("Diverged loss surfaces", "Lines of equal loss of three mechanisms.", contours(&surfaces()))
+}
+
+pub(crate) fn surface_heat() -> Figure {
+    described("Loss surfaces as colours", "The cross is the trained model; grey is not finite.", heat_maps(&surfaces()))
+}
+
+pub(crate) fn roughness() -> Figure {
+    let mut curves = Vec::new();
+    for (mechanism, scale) in [("full", 3.0), ("topk:5", 1.0), ("banded:5", 1.8)] {
+        for percentile in [50.0, 75.0, 95.0, 99.0] {
+            let radii: Vec<f64> = (1..=10).map(|step| 0.1 * f64::from(step)).collect();
+            let middle = |radius: &f64| scale * (percentile / 50.0f64).powi(4) * (2.0 * radius).exp();
+            let quartiles = radii.iter().map(|radius| [0.7, 1.0, 1.5].map(|factor| factor * middle(radius))).collect();
+            curves.push(LipschitzCurve { mechanism: mechanism.to_owned(), percentile, radii, quartiles });
+        }
+    }
+    described("Roughness", "Empirical Lipschitz constants, 20 draws.", lipschitz(&curves))
+}
+
+pub(crate) fn sharpening() -> Figure {
+    let curve = |(mechanism, top): (&str, f64)| {
+        let epochs: Vec<f64> = (0..=50).map(|step| 20.0 * f64::from(step)).collect();
+        let middle = |epoch: &f64| top * (0.02 + epoch / (epoch + 200.0));
+        let quartiles = epochs.iter().map(|epoch| [0.8, 1.0, 1.3].map(|factor| factor * middle(epoch))).collect();
+        Curve { mechanism: mechanism.to_owned(), epochs, quartiles }
+    };
+    let curves = [("full", 180.0), ("topk:5", 25.0), ("banded:5", 70.0)].map(curve);
+    described("Sharpness", "Median of 12 seeds with the 25–75 % band.", sharpness(&curves))
+}
+
 /// All of them by name.
 pub(crate) fn all() -> Vec<(&'static str, Figure)> {
     vec![
@@ -259,5 +333,10 @@ pub(crate) fn all() -> Vec<(&'static str, Figure)> {
         ("grid", grid()),
         ("scatter", scatter()),
         ("heat", heat()),
+        ("contours", contour_lines()),
+        ("diverged-contours", diverged_contours()),
+        ("surface-heat", surface_heat()),
+        ("lipschitz", roughness()),
+        ("sharpness", sharpening()),
     ]
 }
