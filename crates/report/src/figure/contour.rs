@@ -209,7 +209,7 @@ mod tests {
             let rows: Vec<Vec<f64>> = (0..height).map(|_| row()).collect();
             for level in strange {
                 for line in iso_lines(&rows, level) {
-                    let inside = |&(x, y): &(f64, f64)| x >= 0.0 && x <= 5.0 && y >= 0.0 && y <= 5.0;
+                    let inside = |&(x, y): &(f64, f64)| (0.0..=5.0).contains(&x) && (0.0..=5.0).contains(&y);
                     assert!(line.len() > 1 && line.iter().all(inside), "{rows:?} at {level}: {line:?}");
                 }
             }

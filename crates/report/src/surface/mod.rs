@@ -38,15 +38,16 @@ pub struct LipschitzCurve {
 }
 
 /// Lines of equal loss, one panel for each mechanism, all with the same levels and colours. The cross is the trained
-/// model. What lies outside the [`shown_range`] is drawn as if on its edge; there are no lines where a loss is not
-/// finite.
+/// model. There are no lines outside the [`shown_range`], and cells next to a loss that is not finite are grey.
 pub fn contours(surfaces: &[Surface]) -> Figure {
     let range = shown_range(surfaces);
     let levels = scale::levels(range, if columns(surfaces) > 2 { FEW_LEVELS } else { MANY_LEVELS });
+    // What is cut right at the last level would make it ragged.
+    let drawn = (range.0, 10.0 * range.1);
     panels(surfaces, |surface| {
         let plane = (-surface.range, surface.range);
         Mark::Contours(Contours {
-            rows: scale::clipped(&surface.rows, range),
+            rows: scale::clipped(&surface.rows, drawn),
             x: plane,
             y: plane,
             levels: levels.clone(),
@@ -126,7 +127,7 @@ fn panels(surfaces: &[Surface], mark: impl Fn(&Surface) -> Mark) -> Figure {
     let columns = columns(surfaces);
     let direction = |label: &str, surface: &Surface| Axis::linear(label).with_limits(-surface.range, surface.range);
     // As high as the plotting areas are wide beside each other.
-    let height = [158.0, 199.0, 128.0][columns - 1];
+    let height = [158.0, 196.0, 124.0][columns - 1];
     let panel = |surface: &Surface| Panel {
         title: surface.mechanism.clone(),
         x: direction("direction 1", surface),

@@ -7,8 +7,8 @@ use super::Surface;
 /// Where a loss explodes, the rest of the surface must not look flat, and neither where a few losses are next to zero.
 /// So the scale ends at the 99th percentile of the finite positive losses of all surfaces taken together, or where they
 /// leap by more than a factor of a thousand, or at 10⁶ times their second percentile, whichever is least; it begins at
-/// the least of them, at least a thousandth of that percentile. What lies outside is drawn as if on the edge; this
-/// includes losses of 0 and below.
+/// the least of them, at least a thousandth of that percentile. What lies outside has the colour and the height of the
+/// edge; this includes losses of 0 and below.
 pub fn shown_range(surfaces: &[Surface]) -> (f64, f64) {
     let values = surfaces.iter().flat_map(|surface| surface.rows.iter().flatten()).copied();
     let mut positive: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
