@@ -5,8 +5,10 @@
 //! | everything, written beside a run: `report.html`, `figures/`, `tables/` | [`write()`] |
 //! | the figures of a run | [`pictures`] |
 //! | its tables, as CSV, Markdown and HTML | [`tables`] |
+//! | what probes say of the theory, on the page | [`theory`] |
 //! | where the theory's conditions hold | [`regions`] |
 //! | loss surfaces: contours, heat maps, a view to turn | [`surface`] |
+//! | parts of the page that are there when their data are | [`section`] |
 //! | the page | [`page`] |
 //! | figures as SVG, PNG and PDF: panels, axes, marks, palette, ready-made charts | [`figure`] |
 //!
@@ -36,8 +38,10 @@ pub mod figure;
 pub mod page;
 pub mod pictures;
 pub mod regions;
+pub mod section;
 pub mod surface;
 pub mod tables;
+pub mod theory;
 mod write;
 
 pub use write::{ReportError, Written, write, write_picture};

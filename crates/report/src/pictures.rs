@@ -32,7 +32,7 @@ pub fn pictures(evidence: &Evidence) -> Vec<Picture> {
     }
 }
 
-fn picture(name: &str, title: &str, caption: String, figure: Figure) -> Picture {
+pub(crate) fn picture(name: &str, title: &str, caption: String, figure: Figure) -> Picture {
     let title = title.to_owned();
     Picture { name: name.to_owned(), figure: Figure { title, caption, ..figure } }
 }
@@ -187,7 +187,7 @@ fn seeds_text(counts: impl Iterator<Item = usize> + Clone) -> String {
 
 /// The trials of a mechanism whose curves can be taken together: those that are over, or, as long as none is, all. A trial
 /// that diverged has no curve to the end and is left out.
-fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Vec<&'a StoredTrial> {
+pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Vec<&'a StoredTrial> {
     let all = || point.of_mechanism(mechanism).map(|(trial, _)| trial).filter(|trial| trial.state != State::Diverged);
     let over: Vec<&StoredTrial> = all().filter(|trial| trial.state.is_over()).collect();
     if over.is_empty() { all().collect() } else { over }
@@ -195,7 +195,7 @@ fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Vec<&'a Store
 
 /// Quartiles of a metric over the seeds of a mechanism, as far as all of its trials go. One that ended at its goal keeps
 /// its last value.
-fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> Option<Curve> {
+pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> Option<Curve> {
     let trials = comparable(point, mechanism);
     let is_stopped = |trial: &StoredTrial| trial.state == State::Stopped;
     let longest = point.trials.iter().map(|observed| observed.trial.records.len()).max()?;

@@ -45,14 +45,14 @@ impl Cell {
         Cell { shown: text.to_owned(), exact: text.to_owned() }
     }
 
-    fn number(value: Option<f64>, show: impl Fn(f64) -> String) -> Self {
+    pub(crate) fn number(value: Option<f64>, show: impl Fn(f64) -> String) -> Self {
         match value.filter(|value| value.is_finite()) {
             Some(value) => Cell { shown: show(value), exact: value.to_string() },
             None => Cell { shown: "–".to_owned(), exact: String::new() },
         }
     }
 
-    fn percent(value: Option<f64>) -> Self {
+    pub(crate) fn percent(value: Option<f64>) -> Self {
         Cell::number(value, |x| format!("{:.1} %", 100.0 * x).replace('-', "−"))
     }
 
@@ -61,7 +61,7 @@ impl Cell {
         Cell::number(value, |x| format!("{:+.1}", 100.0 * x).replace('-', "−"))
     }
 
-    fn count(value: usize) -> Self {
+    pub(crate) fn count(value: usize) -> Self {
         Cell::text(&value.to_string())
     }
 
@@ -93,7 +93,7 @@ fn columns(columns: &[(&str, &str, bool)]) -> Vec<Column> {
 }
 
 /// The columns of the grid, before those of a table.
-fn with_point(evidence: &Evidence, rest: &[(&str, &str, bool)]) -> Vec<Column> {
+pub(crate) fn with_point(evidence: &Evidence, rest: &[(&str, &str, bool)]) -> Vec<Column> {
     let axes = evidence.points.first().map_or(&[][..], |point| &point.point);
     let of_axis = |(path, _): &(String, String)| Column {
         title: path.rsplit('.').next().unwrap_or(path).replace('_', " "),
@@ -103,7 +103,7 @@ fn with_point(evidence: &Evidence, rest: &[(&str, &str, bool)]) -> Vec<Column> {
     axes.iter().map(of_axis).chain(columns(rest)).collect()
 }
 
-fn point_cells(point: &[(String, String)]) -> Vec<Cell> {
+pub(crate) fn point_cells(point: &[(String, String)]) -> Vec<Cell> {
     point.iter().map(|(_, value)| Cell::text(value)).collect()
 }
 

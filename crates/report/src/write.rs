@@ -9,7 +9,8 @@ use semfocus_lab::store::{StoreError, files::write_whole};
 
 use crate::figure::{Background, ExportError};
 use crate::pictures::Picture;
-use crate::{page, pictures, tables};
+use crate::section::Section;
+use crate::{page, pictures, tables, theory};
 
 /// Pixels of a PNG to the inch: fit for print.
 const DPI: f32 = 300.0;
@@ -50,25 +51,28 @@ pub enum ReportError {
 pub fn write(store: &Store, goal: Goal) -> Result<Written, ReportError> {
     let evidence = Evidence::read(store, goal)?;
     let (pictures, tables) = (pictures::pictures(&evidence), tables::tables(&evidence));
+    let sections: Vec<Section> = theory::section(&evidence).into_iter().collect();
+    let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures));
+    let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));
     let dir = store.dir();
     let (figure_dir, table_dir) = (dir.join("figures"), dir.join("tables"));
     for folder in [&figure_dir, &table_dir] {
         make_folder(folder)?;
     }
-    for picture in &pictures {
+    for picture in all_pictures() {
         write_picture(&figure_dir, picture)?;
     }
-    for table in &tables {
+    for table in all_tables() {
         write_whole(&table_dir.join(format!("{}.csv", table.name)), table.csv().as_bytes())?;
         write_whole(&table_dir.join(format!("{}.md", table.name)), table.markdown().as_bytes())?;
     }
     let page = dir.join("report.html");
     // Last: a page that is there has all its files.
-    write_whole(&page, page::html(&evidence, &pictures, &tables).as_bytes())?;
+    write_whole(&page, page::html(&evidence, &pictures, &tables, &sections).as_bytes())?;
     Ok(Written {
         page,
-        figures: pictures.into_iter().map(|picture| picture.name).collect(),
-        tables: tables.iter().map(|table| table.name.to_owned()).collect(),
+        figures: all_pictures().map(|picture| picture.name.clone()).collect(),
+        tables: all_tables().map(|table| table.name.to_owned()).collect(),
         missing: evidence.missing().count(),
     })
 }

@@ -253,6 +253,10 @@ struct Report<'a> {
     failed: Vec<Failure>,
     interrupted: bool,
     comparison: Vec<evidence::Row>,
+    /// Seconds that all probes took.
+    probe_seconds: f64,
+    /// Seconds that all epochs took.
+    training_seconds: f64,
     #[serde(skip)]
     evidence: Evidence,
 }
@@ -294,6 +298,8 @@ impl<'a> Report<'a> {
             failed: failed.collect(),
             interrupted: interrupted && finished < plan.trials.len(),
             comparison: evidence::rows(&evidence),
+            probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).map(|probe| probe.seconds).sum(),
+            training_seconds: evidence.trials().flat_map(|o| &o.trial.records).map(|record| record.seconds).sum(),
             evidence,
         })
     }
@@ -337,6 +343,10 @@ impl<'a> Report<'a> {
                 self.trials,
                 self.dir.display()
             );
+        }
+        if self.probe_seconds > 0.0 && !args.quiet {
+            let share = 100.0 * self.probe_seconds / self.training_seconds;
+            eprintln!("probes took {} of a core, {share:.0} % of the epochs' time", duration(self.probe_seconds));
         }
         Ok(())
     }

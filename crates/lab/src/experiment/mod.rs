@@ -16,7 +16,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
-use crate::settings::{self, Setting, TrialSettings};
+use crate::settings::{self, Role, Setting, TrialSettings};
 use body::{Body, Given};
 pub use error::ExperimentError;
 use error::Place;
@@ -253,7 +253,8 @@ impl Experiment {
             words.push(format!("mechanisms {} instead of {}", self.mechanisms.join(" "), other.mechanisms.join(" ")));
         }
         let (mine, theirs) = (self.settings_at(&[], "full", 0)?, other.settings_at(&[], "full", 0)?);
-        for setting in settings::all() {
+        // What is recorded makes no other experiment.
+        for setting in settings::all().iter().filter(|setting| setting.role != Role::Record) {
             let (here, there) = (self.shown(setting, &mine), other.shown(setting, &theirs));
             if here != there {
                 words.push(format!("{} {here} instead of {there}", setting.path));

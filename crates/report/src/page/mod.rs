@@ -12,12 +12,13 @@ use semfocus_nn::optimizer::Rule;
 
 use crate::figure::{Background, TWO_COLUMNS};
 use crate::pictures::Picture;
+use crate::section::Section;
 use crate::tables::{Cell, Table};
 
 const CSS: &str = include_str!("page.css");
 
 /// The page.
-pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table]) -> String {
+pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], sections: &[Section]) -> String {
     let experiment = &evidence.experiment;
     let mut page = String::new();
     let out = &mut page;
@@ -36,11 +37,15 @@ pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table]) -> Stri
     put(out, &format!("<p class=\"claim\">{}</p>\n</header>\n<main>\n", escaped(&experiment.claim)));
     missing(evidence, out);
     verdicts(evidence, out);
-    figures(pictures, out);
+    if !pictures.is_empty() {
+        put(out, "<h2 id=\"figures\">Figures</h2>\n");
+        figures(pictures, out);
+    }
     put(out, "<h2 id=\"tables\">Tables</h2>\n");
     for table in tables.iter().filter(|table| table.name != "trials") {
         put_table(table, out);
     }
+    sections.iter().for_each(|section| put_section(section, out));
     settings_section(evidence, out);
     for table in tables.iter().filter(|table| table.name == "trials") {
         put(out, "<h2 id=\"trials\">Trials</h2>\n");
@@ -136,11 +141,14 @@ fn verdict(mechanism: &MechanismEvidence) -> String {
     )
 }
 
+fn put_section(section: &Section, out: &mut String) {
+    let _ = writeln!(out, "<h2 id=\"{}\">{}</h2>\n{}", section.id, escaped(section.title), section.words);
+    figures(&section.pictures, out);
+    put(out, &section.after_pictures);
+    section.tables.iter().for_each(|table| put_table(table, out));
+}
+
 fn figures(pictures: &[Picture], out: &mut String) {
-    if pictures.is_empty() {
-        return;
-    }
-    put(out, "<h2 id=\"figures\">Figures</h2>\n");
     for Picture { name, figure } in pictures {
         let class = if figure.width < TWO_COLUMNS { " class=\"narrow\"" } else { "" };
         let links: Vec<String> = ["svg", "png", "pdf"]
