@@ -2,8 +2,10 @@
 //!
 //! | to find | look in |
 //! |---|---|
+//! | the mean loss over fixed examples and its gradient, as functions of all weights in one row | [`objective`] |
 //! | eigenvalues and trace of any symmetric operator that can only be applied | [`spectrum`] |
 //! | eigenvalues of a tridiagonal matrix | [`tridiagonal`] |
 
+pub mod objective;
 pub mod spectrum;
 pub mod tridiagonal;
