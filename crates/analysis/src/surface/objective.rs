@@ -11,7 +11,7 @@
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use semfocus_lab::training::batch_of;
 use semfocus_nn::parameters::{named_gradients, named_parameters, set_parameters, to_f64};
-use semfocus_nn::{Encoder, Pass};
+use semfocus_nn::{Encoder, Engine, ModelConfig, Pass};
 use semfocus_tasks::Split;
 
 /// Sequences that go through the model together. Part of what determines a result, by the order of the sums.
@@ -23,7 +23,7 @@ const PASS_SEED: u64 = 0;
 /// The mean loss of a model over the first examples of a split.
 #[derive(Debug)]
 pub struct Objective<'a> {
-    /// On a device with autodiff, whatever the device of the model it was made from.
+    /// On a device with autodiff, whatever the device of the model it was made from; its values do not matter.
     model: Encoder,
     split: &'a Split,
     samples: usize,
@@ -41,16 +41,24 @@ pub struct Slope {
 }
 
 impl<'a> Objective<'a> {
-    /// The loss of `model` over the first `samples` examples of `split`, or all if there are fewer.
+    /// The loss of `model` over the first `samples` examples of `split`, or all if there are fewer; with the engine and
+    /// the precision of the model.
     pub fn new(model: &Encoder, split: &'a Split, samples: usize) -> Self {
-        let parameters = named_parameters(model);
-        let precision = model.embedding.val().dtype();
-        let weights = parameters.iter().flat_map(|(_, data)| data.iter::<f64>().collect::<Vec<_>>()).collect();
-        let (config, attention) = (model.config().clone(), model.attention().clone());
-        let mut model = Encoder::new(config, attention, 0, &Device::flex().autodiff()).expect("such a model exists");
-        if precision == DType::F64 {
-            model = to_f64(model);
-        }
+        Self::with(model, model.config().clone(), model.embedding.val().dtype(), split, samples)
+    }
+
+    /// The same through the reference form in double precision, whatever the model has: slow and exact.
+    pub fn exact(model: &Encoder, split: &'a Split, samples: usize) -> Self {
+        let config = ModelConfig { engine: Engine::Reference, ..model.config().clone() };
+        Self::with(model, config, DType::F64, split, samples)
+    }
+
+    fn with(model: &Encoder, config: ModelConfig, precision: DType, split: &'a Split, samples: usize) -> Self {
+        let weights = named_parameters(model).into_iter().flat_map(|(_, data)| data.iter::<f64>().collect::<Vec<_>>());
+        let weights = weights.collect();
+        let copy = Encoder::new(config, model.attention().clone(), 0, &Device::flex().autodiff());
+        let copy = copy.expect("a model with such settings is there");
+        let model = if precision == DType::F64 { to_f64(copy) } else { copy };
         Objective { model, split, samples: samples.min(split.len()), weights, precision }
     }
 

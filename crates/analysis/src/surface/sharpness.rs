@@ -1,0 +1,258 @@
+//! Sharpness of a trained model: the largest eigenvalues of the Hessian of its training loss, and the trace.
+
+use burn::tensor::DType;
+use semfocus_nn::Encoder;
+use semfocus_tasks::Split;
+use serde::{Deserialize, Serialize};
+
+use super::objective::{Objective, Slope};
+use super::spectrum::{Search, hutchinson, lanczos, norm};
+
+/// Step of the differences in single precision, relative to 1 + ‖w‖.
+const SINGLE_STEP: f64 = 1e-4;
+/// Step of the differences in double precision, relative to 1 + ‖w‖.
+const DOUBLE_STEP: f64 = 1e-10;
+
+/// In double precision the differences ahead and behind agree to about 1e-5; if they are further apart than this part of
+/// the shorter one, there is a kink on one side.
+const KINK: f64 = 1e-3;
+
+/// Products of the Hessian of an objective at its weights, by differences of the gradient.
+#[derive(Clone, Debug)]
+pub struct Hessian<'a> {
+    objective: &'a Objective<'a>,
+    slope: Slope,
+    step: f64,
+}
+
+impl<'a> Hessian<'a> {
+    /// With the step that the precision of the model and the length of its weights ask for.
+    pub fn new(objective: &'a Objective<'a>) -> Self {
+        let relative = if objective.precision() == DType::F64 { DOUBLE_STEP } else { SINGLE_STEP };
+        Self::with_step(objective, relative * (1.0 + norm(objective.weights())))
+    }
+
+    /// With a step of this length.
+    pub fn with_step(objective: &'a Objective<'a>, step: f64) -> Self {
+        Hessian { objective, slope: objective.slope(objective.weights()), step }
+    }
+
+    /// Length of the step.
+    pub fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// Loss and gradient at the weights.
+    pub fn slope(&self) -> &Slope {
+        &self.slope
+    }
+
+    /// The product with a vector: nothing but zeros for a vector of zeros.
+    pub fn times(&self, vector: &[f64]) -> Vec<f64> {
+        let length = norm(vector);
+        if length == 0.0 {
+            return vec![0.0; vector.len()];
+        }
+        let (ahead, behind) =
+            (self.difference(vector, self.step / length), self.difference(vector, -self.step / length));
+        if self.objective.precision() == DType::F64 { without_kink(ahead, behind) } else { mean(&ahead, &behind) }
+    }
+
+    /// How the gradient changes along a vector, by the difference over a share of it, which may be negative.
+    fn difference(&self, vector: &[f64], share: f64) -> Vec<f64> {
+        let moved = self.objective.weights().iter().zip(vector).map(|(weight, value)| weight + share * value);
+        let there = self.objective.slope(&moved.collect::<Vec<_>>()).gradient;
+        there.iter().zip(&self.slope.gradient).map(|(there, here)| (there - here) / share).collect()
+    }
+}
+
+/// The mean of two vectors.
+fn mean(one: &[f64], other: &[f64]) -> Vec<f64> {
+    one.iter().zip(other).map(|(one, other)| 0.5 * (one + other)).collect()
+}
+
+/// The mean of the differences ahead and behind; where they are far apart the shorter one alone. The step is so short that
+/// a kink is seldom met, and hardly ever on both sides; and the jump of the gradient there is divided by so little that
+/// it makes the difference longer, not shorter.
+fn without_kink(ahead: Vec<f64>, behind: Vec<f64>) -> Vec<f64> {
+    let apart: Vec<f64> = ahead.iter().zip(&behind).map(|(ahead, behind)| ahead - behind).collect();
+    let (length_ahead, length_behind) = (norm(&ahead), norm(&behind));
+    match norm(&apart) > KINK * length_ahead.min(length_behind) {
+        true if length_ahead < length_behind => ahead,
+        true => behind,
+        false => mean(&ahead, &behind),
+    }
+}
+
+/// In which precision the differences are taken; see the table of this module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Differences {
+    /// In double precision through the reference form, over a step so short that it meets no kinks: the Hessian.
+    #[default]
+    Exact,
+    /// With the engine and the precision that the model has, in single precision over a step that crosses many kinks.
+    Fast,
+}
+
+/// How to measure [`Sharpness`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharpnessOptions {
+    /// Examples that the loss is the mean of: the first of the split.
+    pub samples: usize,
+    /// How many of the largest eigenvalues are wanted.
+    pub eigenvalues: usize,
+    /// At most so many products for them.
+    pub steps: usize,
+    /// The search for them ends when the residual of each is at most this part of it.
+    pub tolerance: f64,
+    /// Products for the trace, at least two.
+    pub probes: usize,
+    /// Where random vectors come from.
+    pub seed: u64,
+    /// How products with the Hessian are made.
+    pub differences: Differences,
+}
+
+impl Default for SharpnessOptions {
+    fn default() -> Self {
+        SharpnessOptions {
+            samples: 1000,
+            eigenvalues: 3,
+            steps: 60,
+            tolerance: 0.01,
+            probes: 20,
+            seed: 1,
+            differences: Differences::Exact,
+        }
+    }
+}
+
+/// Why there is no sharpness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SharpnessError {
+    /// It was asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// The model has diverged, or does so within a step.
+    #[error("the loss or its gradient is not finite: the model has diverged")]
+    NotFinite,
+    /// An option makes no sense.
+    #[error("sharpness needs at least {least} {what}")]
+    TooFew {
+        /// Of what.
+        what: &'static str,
+        /// How many it needs.
+        least: usize,
+    },
+}
+
+/// How sharp the training loss is at the weights of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sharpness {
+    /// The largest eigenvalues of the Hessian, largest first.
+    pub eigenvalues: Vec<f64>,
+    /// There is an eigenvalue at most so far from each.
+    pub residuals: Vec<f64>,
+    /// The least eigenvalue: negative where the loss falls away on both sides.
+    pub least: f64,
+    /// There is an eigenvalue at most so far from it. The search does not wait for it.
+    pub least_residual: f64,
+    /// Sum of all eigenvalues.
+    pub trace: f64,
+    /// Standard error of the trace.
+    pub trace_error: f64,
+    /// Products with the Hessian, of two gradients each.
+    pub products: usize,
+    /// Length of the gradient.
+    pub gradient_norm: f64,
+    /// Mean loss.
+    pub loss: f64,
+}
+
+impl Sharpness {
+    /// Measures a model on the first examples of a split.
+    ///
+    /// `progress` hears after every product how many are done of how many at most; with `false` it ends the work.
+    pub fn of(
+        model: &Encoder,
+        split: &Split,
+        options: &SharpnessOptions,
+        progress: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Self, SharpnessError> {
+        options.check(split)?;
+        let objective = match options.differences {
+            Differences::Exact => Objective::exact(model, split, options.samples),
+            Differences::Fast => Objective::new(model, split, options.samples),
+        };
+        let hessian = Hessian::new(&objective);
+        let (loss, gradient_norm) = (hessian.slope().loss, norm(&hessian.slope().gradient));
+        if !(loss.is_finite() && gradient_norm.is_finite()) {
+            return Err(SharpnessError::NotFinite);
+        }
+        let dimension = objective.weights().len();
+        let SharpnessOptions { eigenvalues, steps, tolerance, probes, seed, .. } = *options;
+        let mut products = Products { hessian: &hessian, done: 0, total: steps.min(dimension) + probes, progress };
+        let search = Search { largest: eigenvalues, steps, tolerance, seed };
+        let spectrum = lanczos(dimension, &search, |vector| products.next(vector))?;
+        products.total = products.done + probes;
+        let trace = hutchinson(dimension, probes, seed, |vector| products.next(vector))?;
+        Ok(Sharpness {
+            eigenvalues: spectrum.largest.iter().map(|found| found.value).collect(),
+            residuals: spectrum.largest.iter().map(|found| found.residual).collect(),
+            least: spectrum.least.value,
+            least_residual: spectrum.least.residual,
+            trace: trace.value,
+            trace_error: trace.standard_error,
+            products: products.done,
+            gradient_norm,
+            loss,
+        })
+    }
+}
+
+/// Products that are counted and told, and that must be finite.
+struct Products<'a> {
+    hessian: &'a Hessian<'a>,
+    done: usize,
+    total: usize,
+    progress: &'a mut dyn FnMut(usize, usize) -> bool,
+}
+
+impl Products<'_> {
+    fn next(&mut self, vector: &[f64]) -> Result<Vec<f64>, SharpnessError> {
+        let product = self.hessian.times(vector);
+        self.done += 1;
+        if !(self.progress)(self.done, self.total) {
+            return Err(SharpnessError::Stopped);
+        }
+        if norm(&product).is_finite() { Ok(product) } else { Err(SharpnessError::NotFinite) }
+    }
+}
+
+impl SharpnessOptions {
+    fn check(&self, split: &Split) -> Result<(), SharpnessError> {
+        let needs =
+            [("samples", self.samples.min(split.len()), 1), ("steps", self.steps, 1), ("probes", self.probes, 2)];
+        match needs.into_iter().find(|(_, given, least)| given < least) {
+            Some((what, _, least)) => Err(SharpnessError::TooFew { what, least }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kink_on_one_side_is_left_out() {
+        let (smooth, also_smooth) = (vec![1.0, 2.0, 2.0], vec![1.0, 2.0, 2.0 + 1e-5]);
+        assert_eq!(without_kink(smooth.clone(), also_smooth.clone()), mean(&smooth, &also_smooth));
+        let across = vec![1.0, -4000.0, 2.0];
+        assert_eq!(without_kink(smooth.clone(), across.clone()), smooth);
+        assert_eq!(without_kink(across, smooth.clone()), smooth);
+        assert_eq!(without_kink(vec![0.0; 2], vec![0.0; 2]), [0.0; 2]);
+        assert!(without_kink(vec![f64::NAN], vec![f64::NAN])[0].is_nan());
+    }
+}
