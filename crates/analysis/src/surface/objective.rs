@@ -1,12 +1,12 @@
 //! The mean loss of a model over fixed examples, and its gradient, as functions of all weights in one row.
 //!
-//! The loss is the cross-entropy that training lowers, of an evaluation pass: without dropout, with the same random keys
-//! in every pass. Batches have a fixed size and order and are added up in double precision, so the number of threads
-//! changes no bit.
+//! The loss is the cross-entropy that training lowers, of an evaluation pass: without dropout (unless an oddity of the
+//! model keeps it on) and with the same random decisions at all weights. Batches have a fixed size and order and are
+//! added up in double precision, so the number of threads changes no bit.
 //!
-//! What happens between the logits and the loss is computed in double precision. A model that has learned its task gives
-//! the right class a probability of 1 − 1e-7; in single precision the gradient, which is the difference from 1, would keep
-//! no digit of it.
+//! What happens between the logits and the loss is computed in double precision. A model that has learned its task
+//! gives the right class a probability of 1 − 1e-7; in single precision the gradient, which is the difference from 1,
+//! would keep no digit of it.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use semfocus_lab::training::batch_of;
@@ -62,8 +62,7 @@ impl<'a> Objective<'a> {
         Objective { model, split, samples: samples.min(split.len()), weights, precision }
     }
 
-    /// The weights of the model: its parameters one after another, in the order of
-    /// [`named_parameters`](semfocus_nn::parameters::named_parameters).
+    /// The weights of the model: its parameters one after another, in the order of [`named_parameters`].
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
@@ -122,8 +121,8 @@ fn cross_entropies(logits: Tensor<2>, labels: &[u16]) -> (f64, Vec<f64>) {
     (loss, errors)
 }
 
-/// Cross-entropy of logits against a label; the logits are replaced by its gradient. Both keep all their digits when the
-/// probability of the label is next to 1: it is never subtracted from 1.
+/// Cross-entropy of logits against a label; the logits are replaced by its gradient. Both keep all their digits when
+/// the probability of the label is next to 1: it is never subtracted from 1.
 fn cross_entropy(logits: &mut [f64], label: usize) -> f64 {
     let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let of_label = logits[label] - greatest;

@@ -1,4 +1,46 @@
 //! Sharpness of a trained model: the largest eigenvalues of the Hessian of its training loss, and the trace.
+//!
+//! Burn differentiates once, and the fused operators have gradients written by hand, so a product with the Hessian is a
+//! difference of exact gradients: `H v ≈ (g(w + ε v) − g(w − ε v)) / 2 ε` for `v` of length 1.
+//!
+//! # Kinks
+//!
+//! ReLU has a kink, and top-k attention exchanges a kept key: there the gradient jumps, and with top-k the loss itself,
+//! which no difference of gradients shows. Between the kinks the loss has a Hessian, that is almost everywhere, and it
+//! knows nothing of the jumps. A difference across kinks sees them: as curvature on average, and as noise that grows
+//! like `1 / √ε`. A model of five blocks has some 13 million gates for 1,000 sequences of 40 tokens, and a step that
+//! single precision can resolve crosses many of them. The two ways out are two [`Differences`]:
+//!
+//! | | [`Exact`](Differences::Exact) | [`Fast`](Differences::Fast) |
+//! |---|---|---|
+//! | computes | in double precision, reference form | as the model does: in single precision, fused |
+//! | ε | 1e-10 (1 + ‖w‖) | 1e-4 (1 + ‖w‖) |
+//! | kinks | hardly ever crossed, and then left out | crossed: curvature on the scale of ε |
+//! | time of a product, on two cores busy with other work as well | 11 to 15 s | 1.3 to 2 s |
+//!
+//! With `Exact` a product meets a kink now and then, on one side of the weights: then the differences to the two sides
+//! are far apart, and the side without it is taken.
+//!
+//! # Accuracy, as measured
+//!
+//! Models of 147 parameters against the Hessian written out: products are right to 3e-5 with `Exact`, to 2e-3 with
+//! `Fast` (1e-2 with top-k attention); eigenvalues, relative to the largest, to 1e-7 and, where there are no kinks, to
+//! 2e-3.
+//!
+//! Two models of the study, even pairs after 70 epochs of one seed, ‖w‖ = 26. Over 100 examples `Exact` gives the same
+//! five digits of every eigenvalue with a third of the step. The three largest over 1,000 examples, and how far off
+//! `Fast` is with three steps, relative to 1 + ‖w‖:
+//!
+//! | mechanism | exact | 1e-4 | 2e-4 | 3e-4 |
+//! |---|---|---|---|---|
+//! | `full` | 2.002, 0.2713, 0.1322 | −1 %, 0 %, −2 % | 0 %, +1 %, +9 % | +3 %, +2 %, +1 % |
+//! | `topk:5` | 0.001950, 0.000509, 0.000342 | +9 %, +19 %, +42 % | +12 %, +33 %, +50 % | +32 %, +37 %, +45 % |
+//!
+//! Other steps can do far worse: over 100 examples `Fast` gave eigenvalues up to 3 times too large with 1e-5, where
+//! kinks drown them, and up to 31 times with 1e-3, where the loss is no parabola any more. Rounding has little part in
+//! it: over the same step, of 1e-5 or more, products in double precision have the same errors to 2 %. So `Fast` is for
+//! a first look and for magnitudes, not for comparing mechanisms that differ by less than a half. Residuals do not
+//! contain these errors.
 
 use burn::tensor::DType;
 use semfocus_nn::Encoder;
@@ -8,13 +50,15 @@ use serde::{Deserialize, Serialize};
 use super::objective::{Objective, Slope};
 use super::spectrum::{Search, hutchinson, lanczos, norm};
 
-/// Step of the differences in single precision, relative to 1 + ‖w‖.
+/// Step of the differences in single precision, relative to 1 + ‖w‖: between the noise of kinks and the range of the
+/// parabola.
 const SINGLE_STEP: f64 = 1e-4;
-/// Step of the differences in double precision, relative to 1 + ‖w‖.
+/// Step of the differences in double precision, relative to 1 + ‖w‖: as short as rounding allows at 1e-5, to meet few
+/// kinks.
 const DOUBLE_STEP: f64 = 1e-10;
 
-/// In double precision the differences ahead and behind agree to about 1e-5; if they are further apart than this part of
-/// the shorter one, there is a kink on one side.
+/// In double precision the differences ahead and behind agree to about 1e-5; if they are further apart than this part
+/// of the shorter one, there is a kink on one side.
 const KINK: f64 = 1e-3;
 
 /// Products of the Hessian of an objective at its weights, by differences of the gradient.
@@ -71,9 +115,9 @@ fn mean(one: &[f64], other: &[f64]) -> Vec<f64> {
     one.iter().zip(other).map(|(one, other)| 0.5 * (one + other)).collect()
 }
 
-/// The mean of the differences ahead and behind; where they are far apart the shorter one alone. The step is so short that
-/// a kink is seldom met, and hardly ever on both sides; and the jump of the gradient there is divided by so little that
-/// it makes the difference longer, not shorter.
+/// The mean of the differences ahead and behind; where they are far apart the shorter one alone. The step is so short
+/// that a kink is seldom met, and hardly ever on both sides; and the jump of the gradient there is divided by so little
+/// that it makes the difference longer, not shorter.
 fn without_kink(ahead: Vec<f64>, behind: Vec<f64>) -> Vec<f64> {
     let apart: Vec<f64> = ahead.iter().zip(&behind).map(|(ahead, behind)| ahead - behind).collect();
     let (length_ahead, length_behind) = (norm(&ahead), norm(&behind));

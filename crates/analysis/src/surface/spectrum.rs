@@ -1,7 +1,7 @@
 //! Eigenvalues and trace of a symmetric operator that can only be applied: numbers in, numbers out.
 //!
-//! [`lanczos`] finds the ends of the spectrum, [`hutchinson`] estimates the trace. Both draw their vectors from a seed, so
-//! the same call gives the same answer. The operator may fail; its error ends the work at once.
+//! [`lanczos`] finds the ends of the spectrum, [`hutchinson`] estimates the trace. Both draw their vectors from a seed,
+//! so the same call gives the same answer. The operator may fail; its error ends the work at once.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -28,8 +28,8 @@ pub struct Search {
     pub largest: usize,
     /// At most so many applications of the operator.
     pub steps: usize,
-    /// The search ends when the residual of every wanted eigenvalue is at most this part of the eigenvalue, or the square
-    /// of it of the greatest one, so that an eigenvalue of 0 can be found as well. With 0 all steps are made.
+    /// The search ends when the residual of every wanted eigenvalue is at most this part of the eigenvalue, or the
+    /// square of it of the greatest one, so that an eigenvalue of 0 can be found as well. With 0 all steps are made.
     pub tolerance: f64,
     /// Where the random start comes from.
     pub seed: u64,
@@ -40,8 +40,8 @@ pub struct Search {
 pub struct Approximation {
     /// Its value.
     pub value: f64,
-    /// The operator has an eigenvalue at most this far away. Where others are far, the error is smaller by much: about the
-    /// square of this over the distance.
+    /// The operator has an eigenvalue at most this far away. Where others are far, the error is smaller by much: about
+    /// the square of this over the distance.
     pub residual: f64,
 }
 
@@ -62,8 +62,8 @@ pub struct Spectrum {
 ///
 /// One start sees an eigenvalue once, however often it occurs; only where the vectors found so far span a subspace that
 /// the operator does not leave, a new start is made. So all repetitions are found if `steps` reaches the dimension and
-/// the tolerance is 0, and else some may be missed. If the operator is not quite symmetric or linear, residuals below its
-/// errors mean nothing.
+/// the tolerance is 0, and else some may be missed. If the operator is not quite symmetric or linear, residuals below
+/// its errors mean nothing.
 ///
 /// # Panics
 /// If the dimension or the number of steps is 0.
