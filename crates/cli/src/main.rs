@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod counter;
 mod evidence;
 mod output;
 mod progress;
-
+mod signals;
+mod targets;
 mod text;
 
 use std::io::{self, BufWriter, Write};
@@ -43,6 +45,10 @@ enum Command {
     Data(commands::data::Args),
     /// Look at what the attention of trained models does with its scores
     Probe(commands::probe::Args),
+    /// Evaluate the loss around trained models
+    Landscape(commands::landscape::Args),
+    /// Measure how curved the loss is at trained models
+    Sharpness(commands::sharpness::Args),
     /// Work out when top-k attention has the better guarantee
     Theory(commands::theory::Args),
     /// Measure the time of training and evaluation steps
@@ -93,6 +99,8 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<Exit, Error> {
         Command::List(args) => commands::list::run(&args, out)?,
         Command::Data(args) => commands::data::run(&args, out)?,
         Command::Probe(args) => commands::probe::run(&args, out)?,
+        Command::Landscape(args) => return commands::landscape::run(&args, out),
+        Command::Sharpness(args) => return commands::sharpness::run(&args, out),
         Command::Theory(args) => commands::theory::run(&args, out)?,
         Command::Bench(args) => commands::bench::run(&args, out)?,
         Command::Completions(args) => commands::shell::completions(&args, Cli::command(), out)?,

@@ -72,6 +72,30 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// An argument as a shell reads it.
+pub(crate) fn shell_quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', "'\\''"))
+}
+
+/// Two or three digits, however great or small.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        0.01..1.0 => format!("{value:.2}"),
+        1.0..10.0 => format!("{value:.1}"),
+        10.0..1e4 => format!("{value:.0}"),
+        _ => format!("{value:.0e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use semfocus_lab::store::{StoreError, files::write_whole};
 use crate::figure::{Background, ExportError};
 use crate::pictures::Picture;
 use crate::section::Section;
-use crate::{page, pictures, tables, theory};
+use crate::{page, pictures, surface, tables, theory};
 
 /// Pixels of a PNG to the inch: fit for print.
 const DPI: f32 = 300.0;
@@ -51,7 +51,7 @@ pub enum ReportError {
 pub fn write(store: &Store, goal: Goal) -> Result<Written, ReportError> {
     let evidence = Evidence::read(store, goal)?;
     let (pictures, tables) = (pictures::pictures(&evidence), tables::tables(&evidence));
-    let sections: Vec<Section> = theory::section(&evidence).into_iter().collect();
+    let sections: Vec<Section> = theory::section(&evidence).into_iter().chain(surface::section(&evidence)?).collect();
     let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures));
     let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));
     let dir = store.dir();

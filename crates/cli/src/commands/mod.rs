@@ -3,10 +3,12 @@
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod data;
+pub(crate) mod landscape;
 pub(crate) mod list;
 pub(crate) mod probe;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod sharpness;
 pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod status;

@@ -2,8 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
@@ -15,7 +14,8 @@ use semfocus_lab::{Experiment, Plan, Request, Scale, Store, Trial};
 use serde::Serialize;
 
 use crate::progress::Progress;
-use crate::text::{duration, paragraph, size};
+use crate::signals::stop_on_signals;
+use crate::text::{counted, duration, paragraph, shell_quoted, size};
 use crate::{Error, Exit, evidence};
 
 #[derive(Debug, ClapArgs)]
@@ -120,17 +120,6 @@ fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
     Path::new("runs").join(name)
 }
 
-/// The first signal asks the run to stop, the second one ends it at once.
-fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted.code().into(), stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
 /// Says on standard error what is about to happen.
 fn introduce(experiment: &Experiment, plan: &Plan, dir: &Path, found: Found) -> Result<(), Error> {
     let err = &mut std::io::stderr().lock();
@@ -158,10 +147,6 @@ fn describe(experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result
         paragraph(out, "reduced    ", &format!("against the published experiment: {}", experiment.reduced.join("; ")))?;
     }
     Ok(())
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[derive(Serialize)]
@@ -350,13 +335,4 @@ impl<'a> Report<'a> {
         }
         Ok(())
     }
-}
-
-/// An argument as a shell reads it.
-fn shell_quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
 }

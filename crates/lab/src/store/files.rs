@@ -18,7 +18,7 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
 }
 
 /// Appends a line and waits until it is on the disk.
-pub(super) fn append_line(path: &Path, line: &str) -> Result<(), StoreError> {
+pub fn append_line(path: &Path, line: &str) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("append to", path, error);
     let mut file = File::options().append(true).create(true).open(path).map_err(failed)?;
     file.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;

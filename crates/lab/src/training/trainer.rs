@@ -12,6 +12,7 @@ use semfocus_nn::{Pass, Registry, StandardOptimizer, train};
 use semfocus_tasks::{Dataset, GenerateError, Split};
 
 use super::batches::{batch, order};
+use super::evaluation::{Evaluation, Tally};
 use crate::checkpoint::{Checkpoint, Progress, Refused, Values};
 use crate::experiment::Trial;
 use crate::store::{Best, EpochRecord};
@@ -42,15 +43,6 @@ pub enum EpochEnd {
     Interrupted,
     /// The loss or the gradient became infinite or undefined.
     Diverged,
-}
-
-/// Loss and accuracy over a split.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evaluation {
-    /// Mean cross-entropy.
-    pub loss: f64,
-    /// Share of correct answers.
-    pub accuracy: f64,
 }
 
 /// A model in training.
@@ -187,7 +179,7 @@ impl Trainer {
     ) -> Option<Evaluation> {
         let count = count.min(split.len());
         let passes = (self.data.train.len() + self.data.held_out.len()).div_ceil(EVALUATION_BATCH) as u64 + 1;
-        let (mut loss, mut correct) = (0.0, 0usize);
+        let mut tally = Tally::default();
         for first in (0..count).step_by(EVALUATION_BATCH) {
             if stop.load(Ordering::Relaxed) {
                 return None;
@@ -199,13 +191,9 @@ impl Trainer {
                 model.forward(batch(split, examples).tokens, Pass::evaluation(self.trial.settings.seed, number));
             *pass += 1;
             let logits = logits.into_data();
-            let logits = logits.as_slice::<f32>().expect("models compute in single precision");
-            for (logits, &label) in logits.chunks_exact(self.data.classes).zip(labels) {
-                loss += cross_entropy(logits, usize::from(label));
-                correct += usize::from(highest(logits) == usize::from(label));
-            }
+            tally.add(logits.as_slice::<f32>().expect("models compute in single precision"), labels);
         }
-        Some(Evaluation { loss: loss / count as f64, accuracy: correct as f64 / count as f64 })
+        Some(tally.result())
     }
 
     /// Everything that is needed to go on from here.
@@ -259,38 +247,5 @@ impl Trainer {
         self.optimizer.restore(OptimizerState { steps: checkpoint.optimizer_steps, slots });
         self.progress = checkpoint.progress;
         Ok(())
-    }
-}
-
-/// Cross-entropy of logits against a label, in double precision.
-fn cross_entropy(logits: &[f32], label: usize) -> f64 {
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - max).exp()).sum();
-    sum.ln() - f64::from(logits[label] - max)
-}
-
-/// The class with the highest logit; of equal ones the first.
-fn highest(logits: &[f32]) -> usize {
-    let mut best = 0;
-    for (class, logit) in logits.iter().enumerate() {
-        if *logit > logits[best] {
-            best = class;
-        }
-    }
-    best
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loss_and_answer_of_a_few_logits() {
-        // ln(1 + e^-2), ln(1 + e^2), from the definition.
-        assert!((cross_entropy(&[2.0, 0.0], 0) - 0.126_928_011_042_972_5).abs() < 1e-12);
-        assert!((cross_entropy(&[2.0, 0.0], 1) - 2.126_928_011_042_972_5).abs() < 1e-12);
-        assert!((cross_entropy(&[1e4, -1e4, 0.0], 1) - 2e4).abs() < 1e-9);
-        assert!(cross_entropy(&[f32::NAN, 0.0], 1).is_nan());
-        assert_eq!((highest(&[0.0, 1.0, 1.0]), highest(&[0.0, 0.0])), (1, 0));
     }
 }

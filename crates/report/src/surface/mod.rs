@@ -1,5 +1,5 @@
-//! Figures of loss surfaces: contours, heat maps and a view to turn, and of how rough and how sharp they are. Title and
-//! caption are the caller's to write.
+//! Loss surfaces: figures from numbers (contours, heat maps, a view to turn, how rough and how sharp they are), and the
+//! [`section`] of the page. Title and caption of a figure are the caller's to write.
 
 use crate::figure::charts::{Curve, curve_panel};
 use crate::figure::{
@@ -8,9 +8,11 @@ use crate::figure::{
 };
 
 mod scale;
+mod section;
 mod view;
 
 pub use scale::shown_range;
+pub use section::section;
 pub use view::view_html;
 
 /// Values over a square grid of a plane through the parameters.

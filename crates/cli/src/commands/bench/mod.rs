@@ -5,6 +5,7 @@ mod probe;
 mod report;
 mod scratch;
 mod steps;
+mod surface;
 
 use std::io::Write;
 
@@ -33,6 +34,11 @@ enum What {
     ///
     /// Models of the study's size for ListOps (10 layers, 600 tokens) with their initial weights, 1,000 examples.
     Probe(probe::Args),
+    /// Measure how long the cells of a loss surface take
+    ///
+    /// Models of even pairs with the published settings and their initial weights: loss and accuracy over 1,000 examples at
+    /// other weights in every cell, on all cores.
+    Surface(surface::Args),
     /// Measure how long the analysis of a large run takes
     ///
     /// A made-up run of 450 trials (15 mechanisms, 10 seeds, 3 values) with 1,000 epochs each: reading it, comparing, drawing,
@@ -44,6 +50,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     match &args.what {
         Some(What::Epoch(args)) => epoch::run(args, out),
         Some(What::Probe(args)) => probe::run(args, out),
+        Some(What::Surface(args)) => surface::run(args, out),
         Some(What::Report(args)) => report::run(args, out),
         None => steps::run(&args.steps, out),
     }
