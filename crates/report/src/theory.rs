@@ -197,6 +197,7 @@ fn prediction(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
     let mut marks = vec![
         Mark::Rule(Rule { at: Reference::Diagonal, label: String::new() }),
         Mark::Rule(Rule { at: Reference::X(1.0), label: String::new() }),
+        Mark::Rule(Rule { at: Reference::Y(1.0), label: String::new() }),
     ];
     let mut mechanisms: Vec<&str> = pairs.iter().map(|pair| pair.mechanism.as_str()).collect();
     mechanisms.sort_unstable();
@@ -227,8 +228,8 @@ fn prediction(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
             "prediction",
             "Predicted and measured speed-up",
             format!(
-                "Pairs of trials with the same seed, {count} in all; epochs to {}. {PREDICTION_RULE}{left_out} The dashed diagonal is \
-                 where both agree; left of the upright line the theory predicts no advantage.",
+                "Pairs of trials with the same seed, {count} in all; epochs to {}. {PREDICTION_RULE}{left_out} Left of the \
+                 upright line the theory predicts no advantage, below the level one none was measured; on the diagonal both agree.",
                 evidence.goal
             ),
             Figure { panels: vec![panel], ..Figure::default() },

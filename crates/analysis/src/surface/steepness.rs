@@ -25,7 +25,7 @@ impl Steepness {
         let mut steepness = Steepness { radii: Vec::new(), percentiles: Vec::new() };
         for ring in 1..=grid.side / 2 {
             // An even grid has no cell in its middle: its least square has one step.
-            let radius = (ring as f64 - if grid.side % 2 == 0 { 0.5 } else { 0.0 }) * grid.step();
+            let radius = (ring as f64 - if grid.side.is_multiple_of(2) { 0.5 } else { 0.0 }) * grid.step();
             let inside: Vec<f64> = differences
                 .iter()
                 .filter(|(reach, _)| *reach <= radius * (1.0 + 1e-9))

@@ -22,7 +22,7 @@ use crate::text::{clock, counted, shell_quoted, short};
 use crate::{Error, Exit};
 
 /// Finished cells are written this often.
-const SAVE_EVERY: Duration = Duration::from_secs(1);
+const SAVE_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {

@@ -1,0 +1,180 @@
+//! `semfocus landscape` and `semfocus sharpness`, on models that were just trained.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Output, SMALL, Scratch, epochs, semfocus, signal, start, trials};
+
+const MECHANISMS: &str = r#"["full", "topk:3"]"#;
+
+/// A run of full and top-k attention with one seed and two epochs, its models kept along the way.
+fn trained(scratch: &Scratch, name: &str) -> String {
+    let file = scratch.file("small.toml", &SMALL.replace("seeds = 2", "seeds = 1"));
+    let dir = scratch.path(name);
+    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "-s", "probe_every=1", "--quiet"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    dir
+}
+
+fn landscape(dir: &str, arguments: &[&str]) -> Output {
+    semfocus(&[&["landscape", dir, "--grid", "5"], arguments].concat())
+}
+
+/// The files of all surfaces, by trial and name.
+fn cells(dir: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for trial in trials(dir) {
+        for entry in std::fs::read_dir(trial.join("surfaces")).into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(entry.path().join("cells.csv")).unwrap_or_default();
+            let name = trial.file_name().unwrap().to_owned();
+            found.push((Path::new(&name).join(entry.file_name()), text));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_surface_has_the_trained_model_in_its_middle() {
+    let scratch = Scratch::new("landscape");
+    let dir = trained(&scratch, "run");
+    // More examples than there are: all of them.
+    let report = json(&landscape(&dir, &["--json"]));
+    let found = report.as_array().unwrap();
+    assert_eq!(found.len(), 2);
+    for entry in found {
+        let trial = PathBuf::from(entry["trial"].as_str().unwrap());
+        let last = epochs(&trial).last().unwrap().clone();
+        let columns: Vec<f64> = last.split(',').map(|text| text.parse().unwrap()).collect();
+        let (loss, accuracy) = (entry["loss"].as_f64().unwrap(), entry["accuracy"].as_f64().unwrap());
+        assert!(
+            (loss - columns[2]).abs() < 1e-9 && (accuracy - columns[3]).abs() < 1e-12,
+            "{loss}, not {}",
+            columns[2]
+        );
+        assert_eq!(entry["lipschitz"]["radii"].as_array().unwrap().len(), 2);
+    }
+    let table = landscape(&dir, &[]);
+    assert!(table.stdout.lines().all(|line| line.chars().count() <= 80), "{}", table.stdout);
+    // All directions; those of the path lead past the kept models.
+    for arguments in [&["--directions", "filter", "--draws", "2"][..], &["--directions", "path"], &["--best"]] {
+        assert_eq!(landscape(&dir, arguments).code, 0);
+    }
+    let trial = &trials(&dir)[0];
+    let snapshots = [0, 1].map(|epoch| trial.join(format!("snapshots/epoch-{epoch}.safetensors")));
+    let [zero, one] = snapshots.map(|path| path.to_str().unwrap().to_owned());
+    assert_eq!(landscape(trial.to_str().unwrap(), &["--through", &zero, &one]).code, 0);
+    assert_eq!(semfocus(&["sharpness", &dir, "--samples", "20", "--probes", "2", "--along-training"]).code, 0);
+    assert_eq!(semfocus(&["report", &dir]).code, 0);
+    let page = std::fs::read_to_string(Path::new(&dir).join("report.html")).unwrap();
+    for part in [
+        "id=\"surface\"",
+        "surface-contours.svg",
+        "surface-map.png",
+        "surface-lipschitz.pdf",
+        "sharpness.svg",
+        "<canvas",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn threads_and_interruptions_change_nothing() {
+    let scratch = Scratch::new("landscape-kill");
+    let dir = trained(&scratch, "run");
+    let arguments = ["landscape", &dir, "--grid", "9", "--samples", "400"];
+    assert_eq!(semfocus(&[&arguments[..], &["-j", "1"]].concat()).code, 0);
+    let expected = cells(&dir);
+    assert_eq!(expected.len(), 2);
+    let text = &expected[0].1;
+    assert!(text.starts_with("cell,x,y,loss,accuracy\n0,-1,-1,") && text.lines().count() == 82, "{text}");
+    let clear = || trials(&dir).iter().for_each(|trial| std::fs::remove_dir_all(trial.join("surfaces")).unwrap());
+    for name in ["KILL", "INT"] {
+        clear();
+        let mut stopped = 0;
+        for round in 0u64.. {
+            assert!(round < 300, "it makes progress");
+            let child = start(&[&arguments[..], &["-j", "2"]].concat());
+            std::thread::sleep(Duration::from_millis(30 + round * 37 % 90 + round));
+            signal(&child, name);
+            let output = child.wait_with_output().unwrap();
+            match output.status.code() {
+                Some(0) => break,
+                code => assert!(matches!(code, None | Some(130)), "{}", String::from_utf8_lossy(&output.stderr)),
+            }
+            stopped += 1;
+        }
+        assert!(stopped > 0, "SIG{name} came in time");
+        assert_eq!(cells(&dir), expected);
+    }
+    // A line that was being written is computed again; nonsense is named.
+    let file = trials(&dir)[0].join("surfaces").read_dir().unwrap().next().unwrap().unwrap().path().join("cells.csv");
+    std::fs::write(&file, format!("{}80,1,1,0.", text_of_first_lines(&file, 40))).unwrap();
+    assert_eq!(semfocus(&arguments).code, 0);
+    assert_eq!(cells(&dir), expected);
+    std::fs::write(&file, "cell,x,y,loss,accuracy\n1,nonsense\n").unwrap();
+    let refused = semfocus(&arguments);
+    assert!(refused.code == 1 && refused.stderr.contains("cells.csv is damaged: line 2"), "{}", refused.stderr);
+}
+
+fn text_of_first_lines(file: &Path, count: usize) -> String {
+    std::fs::read_to_string(file).unwrap().lines().take(count).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn bad_input_is_explained_and_leaves_nothing_behind() {
+    let scratch = Scratch::new("landscape-bad");
+    let dir = trained(&scratch, "run");
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let output = semfocus(arguments);
+        assert!(
+            output.code == code && output.stderr.contains(words),
+            "{arguments:?}: {} {}",
+            output.code,
+            output.stderr
+        );
+    };
+    refused(&["landscape", &dir, "--grid", "1"], 2, "1 is not in 3..=501");
+    refused(&["landscape", &dir, "--grid", "1000000"], 2, "1000000 is not in 3..=501");
+    refused(&["landscape", &dir, "--range", "0"], 2, "expected a number above 0");
+    refused(&["landscape", &dir, "--mechanisms", "topk:4"], 1, "has no mechanism `topk:4`; it has full, topk:3");
+    refused(&["landscape", &scratch.path("nowhere")], 1, "there is no");
+    // A run that has not begun, one that diverged, and one of another shape.
+    let small = SMALL.replace("seeds = 2", "seeds = 1");
+    let one = small.replace(MECHANISMS, r#"["full"]"#);
+    let wild = scratch.file("wild.toml", &one.replace("epochs = 6", "epochs = 1"));
+    let diverged = scratch.path("diverged");
+    let run = semfocus(&[
+        "run",
+        &wild,
+        "-o",
+        &diverged,
+        "-s",
+        "training.learning_rate=1e30",
+        "-s",
+        "training.clip=inf",
+        "--quiet",
+    ]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    refused(&["landscape", &diverged], 1, "full seed");
+    refused(&["landscape", &diverged], 1, "no trial of these runs has a trained model");
+    refused(&["sharpness", trials(&diverged)[0].to_str().unwrap()], 1, "diverged");
+    let other = scratch.path("other");
+    assert_eq!(semfocus(&["run", &wild, "-o", &other, "-s", "model.blocks=3", "--epochs", "1", "--quiet"]).code, 0);
+    refused(&["landscape", &dir, &other], 1, "cannot be compared: they have blocks 2 and 3");
+    refused(&["landscape", &other, "--directions", "path"], 1, "train with `-s probe_every=N`");
+    refused(&["sharpness", &other, "--along-training"], 1, "train with `-s probe_every=N`");
+    for trial in trials(&other) {
+        std::fs::remove_file(trial.join("last.safetensors")).unwrap();
+        refused(&["landscape", trial.to_str().unwrap()], 1, "the trial has no such checkpoint yet");
+    }
+    assert!(cells(&dir).is_empty() && cells(&diverged).is_empty(), "nothing was written");
+}
