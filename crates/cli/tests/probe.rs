@@ -21,6 +21,9 @@ fn trained_models_can_be_probed() {
         let dispersion: Vec<f64> =
             probe["pooled"]["dispersion"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
         assert!(dispersion.len() == 11 && dispersion.is_sorted() && dispersion[10] > 0.0, "{dispersion:?}");
+        assert!(
+            probe["lipschitz"]["all"].as_f64().unwrap() > 0.0 && probe["norms"]["layers"][1]["score"][0].is_number()
+        );
         let separation = probe["pooled"]["separation"].as_array().unwrap();
         match probe["mechanism"].as_str().unwrap() {
             "full" => assert!(separation.is_empty(), "nothing is dropped"),

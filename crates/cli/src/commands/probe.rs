@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{Row, table};
 use semfocus_lab::Store;
 use semfocus_lab::TrialSettings;
@@ -50,6 +51,8 @@ struct Entry {
     settings: TrialSettings,
     #[serde(flatten)]
     record: ProbeRecord,
+    /// Decimal logarithms of bounds on the norm of the loss's gradient.
+    lipschitz: Profile,
 }
 
 /// A model against the one with full attention and the same seed.
@@ -99,7 +102,10 @@ fn probe(folder: &TrialFolder, name: CheckpointName, samples: usize, of: (usize,
     let settings = &trial.settings;
     eprint!("{} of {}: {} seed {} …", of.0, of.1, settings.mechanism, settings.seed);
     let data = trial.source.dataset(&settings.data, settings.seed)?;
-    let record = Prober::new(&trial, &data.train, samples).look(&model, epoch, None);
+    let before = folder.snapshots().into_iter().rfind(|kept| *kept < epoch);
+    let before = before.map(|kept| Trained::of(&trial, &folder.snapshot(kept))).transpose()?;
+    let earlier = before.as_ref().map(|trained| &trained.model);
+    let record = Prober::new(&trial, &data.train, samples).look(&model, epoch, earlier);
     eprintln!(" {:.1} s", record.seconds);
     match folder.lock() {
         Ok(Ok(lock)) => {
@@ -111,7 +117,8 @@ fn probe(folder: &TrialFolder, name: CheckpointName, samples: usize, of: (usize,
         Err(error) => eprintln!("not recorded: {error}"),
     }
     let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
-    Ok(Entry { trial: folder.path().to_owned(), mechanism, seed, settings: trial.settings, record })
+    let lipschitz = Profile::of_record(&record, model.attention());
+    Ok(Entry { trial: folder.path().to_owned(), mechanism, seed, settings: trial.settings, record, lipschitz })
 }
 
 /// Every model of another mechanism with that of full attention whose settings are the same but for the mechanism.
@@ -161,7 +168,7 @@ fn middle(values: &[f64], digits: usize) -> String {
 fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
     let Entry { mechanism, seed, record, .. } = entry;
     writeln!(out)?;
-    writeln!(out, "{mechanism} seed {seed}, layer by layer; shares of relevant keys against random ones")?;
+    writeln!(out, "{mechanism} seed {seed}, layer by layer; shares of relevant keys / of random ones")?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
     for (number, (layer, norms)) in record.layers.iter().zip(&record.norms.layers).enumerate() {
         let LayerRecord { all, relevance, .. } = layer;

@@ -1,13 +1,16 @@
 // Opens a report in a real browser: figures are drawn, nothing is fetched, nothing is said on the console, a phone needs
 // no sideways scrolling, and dark pages are readable.
 //
-// node check.mjs RUN [SCREENSHOTS]      (a folder that `semfocus report` has written to; a folder for pictures)
+// node check.mjs RUN [SCREENSHOTS] [--all]
+//
+// RUN is a folder that `semfocus report` has written to, SCREENSHOTS a folder for pictures; with --all the page must have all its
+// sections.
 import { chromium } from "playwright-core";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { mkdirSync } from "node:fs";
 
-const [run, screenshots] = process.argv.slice(2);
+const [run, screenshots] = process.argv.slice(2).filter(argument => argument !== "--all");
 const page_url = pathToFileURL(resolve(run, "report.html")).href;
 const failures = [];
 const expect = (condition, what) => { if (!condition) failures.push(what); };
@@ -72,6 +75,9 @@ try {
     expect(await page.locator("#verdict").isVisible(), `${name}: no verdict`);
     const verdicts = await page.locator(".verdicts li").allInnerTexts();
     expect(verdicts.length > 0 && verdicts.every(text => text.length > 20), `${name}: ${verdicts}`);
+    for (const section of ["#theory", "#surface"]) {
+      expect(process.argv.includes("--all") ? await page.locator(section).isVisible() : true, `${name}: no ${section}`);
+    }
     expect(await page.locator("table").count() >= 3, `${name}: tables`);
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect(overflow <= 0, `${name}: ${overflow} pixels too wide`);
