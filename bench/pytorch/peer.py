@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""PyTorch peer of `semfocus bench`: times one training step and one evaluation step of the model.
+"""PyTorch peer of `semfocus bench`: times a training and an evaluation step, or a loss surface.
 
     peer.py --length 40 --blocks 5 --mechanism topk:5 --variant eager --threads 2 --seconds 3 --eval
+    peer.py --surface --cells 24 --samples 1000 --mechanism topk:5 --threads 2
     peer.py --check      # do the variants compute the same thing?
 
 Prints one line of JSON. The model, the sizes and the training step are those of semfocus; only the
@@ -11,6 +12,7 @@ implementation differs. Global tokens are not needed here and not supported.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -31,6 +33,7 @@ LEARNING_RATE = 0.1
 CLIP_NORM = 0.5
 WARM_UP_STEPS = 3
 LONG = 600
+SURFACE_BATCHES = (50, 250, 1000)  # all are tried, the fastest counts
 
 VARIANTS = ("eager", "sdpa", "gather", "compile-eager", "compile-sdpa", "compile-gather")
 
@@ -265,6 +268,95 @@ def measure(arguments: argparse.Namespace) -> dict[str, float | int | None]:
     return result
 
 
+# --- Loss surface ---------------------------------------------------------------------------------
+
+
+class Surface:
+    """Loss and accuracy over fixed examples, at parameters w + x d1 + y d2.
+
+    w are the parameters of the model as given; d1 and d2 are Gaussian, each tensor of them as long
+    as that of w.
+    """
+
+    def __init__(self, model: nn.Module, tokens: Tensor, labels: Tensor) -> None:
+        self.model = model.eval()
+        self.tokens, self.labels = tokens, labels
+        self.centre = [parameter.detach().clone() for parameter in model.parameters()]
+        self.directions = [[gaussian_like(w) for w in self.centre] for _ in range(2)]
+
+    @torch.inference_mode()
+    def cell(self, x: float, y: float, batch: int) -> tuple[float, float]:
+        parameters = zip(self.model.parameters(), self.centre, *self.directions)
+        for parameter, w, d1, d2 in parameters:
+            parameter.copy_(w).add_(d1, alpha=x).add_(d2, alpha=y)
+        return self.evaluate(batch)
+
+    @torch.inference_mode()
+    def evaluate(self, batch: int) -> tuple[float, float]:
+        """Loss and accuracy at the parameters that the model has now."""
+        loss, correct = 0.0, 0
+        for tokens, labels in zip(self.tokens.split(batch), self.labels.split(batch)):
+            logits = self.model(tokens)
+            loss += F.cross_entropy(logits, labels, reduction="sum").item()
+            correct += (logits.argmax(-1) == labels).sum().item()
+        return loss / len(self.labels), correct / len(self.labels)
+
+
+def gaussian_like(w: Tensor) -> Tensor:
+    direction = torch.randn_like(w)
+    return direction * (w.norm() / direction.norm())
+
+
+def even_pairs(samples: int, length: int) -> tuple[Tensor, Tensor]:
+    """Uniform bits; the number of unequal neighbours is odd if the last bit is not the first."""
+    bits = torch.randint(2, (samples, length))
+    return bits, (bits[:, 0] != bits[:, -1]).long()
+
+
+def grid(cells: int) -> list[tuple[float, float]]:
+    """The first cells of a square grid on [-1, 1] x [-1, 1]."""
+    side = math.ceil(math.sqrt(cells))
+    ticks = torch.linspace(-1, 1, side).tolist()
+    return list(itertools.product(ticks, ticks))[:cells]
+
+
+def time_surface(surface: Surface, cells: int, batch: int) -> float:
+    """Seconds for all cells. What precedes the clock warms up, and checks the centre."""
+    plain, _ = surface.evaluate(batch)
+    centre, _ = surface.cell(0.0, 0.0, batch)
+    if not math.isclose(plain, centre, rel_tol=1e-5):
+        raise ArithmeticError(f"loss {centre} at the centre of the surface, not {plain}")
+    start = time.perf_counter()
+    losses = [surface.cell(x, y, batch)[0] for x, y in grid(cells)]
+    seconds = time.perf_counter() - start
+    surface.cell(0.0, 0.0, batch)  # leave the model as it was
+    if not all(map(math.isfinite, losses)):
+        raise ArithmeticError(f"loss not finite: {losses}")
+    return seconds
+
+
+def measure_surface(arguments: argparse.Namespace) -> dict[str, object]:
+    """The model is not trained: what the parameters are hardly changes the time."""
+    torch.manual_seed(1)
+    shape = (arguments.mechanism, arguments.length, arguments.blocks)
+    model = build_model(arguments.variant, *shape)
+    surface = Surface(model, *even_pairs(arguments.samples, arguments.length))
+    cells = arguments.cells
+    seconds = {batch: time_surface(surface, cells, batch) for batch in SURFACE_BATCHES}
+    fastest = min(seconds, key=seconds.__getitem__)
+    return {
+        "cells": cells,
+        "samples": arguments.samples,
+        "seconds": seconds[fastest],
+        "cell_ms": 1e3 * seconds[fastest] / cells,
+        "batch": fastest,
+        "cell_ms_by_batch": {batch: 1e3 * value / cells for batch, value in seconds.items()},
+    }
+
+
+# --- Result ---------------------------------------------------------------------------------------
+
+
 def first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
@@ -273,9 +365,10 @@ def first_line(error: Exception) -> str:
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     torch.set_num_threads(arguments.threads)
     try:
-        result = measure(arguments) | {"reason": None}
+        work = measure_surface if arguments.surface else measure
+        result = work(arguments) | {"reason": None}
     except Exception as error:  # a variant that does not work here is a result, not a crash
-        result = {"train_ms": None, "eval_ms": None, "steps": 0, "reason": first_line(error)}
+        result = {"reason": first_line(error)}
     return {
         "length": arguments.length,
         "blocks": arguments.blocks,
@@ -300,6 +393,27 @@ def outcome(attention: str, mechanism: Mechanism) -> list[Tensor]:
     return [logits, *(parameter.grad for parameter in model.parameters())]
 
 
+def check_cell(mechanism: Mechanism) -> None:
+    """A cell is what the model computes with its parameters, and visiting it leaves no trace."""
+    torch.manual_seed(1)
+    model = Classifier("eager", mechanism, length=43, blocks=2)
+    surface = Surface(model, *even_pairs(120, 43))
+    plain, x, y = surface.evaluate(50), 0.5, -0.25
+    moved = {
+        name: w + x * d1 + y * d2
+        for (name, _), w, d1, d2 in zip(
+            model.named_parameters(), surface.centre, *surface.directions
+        )
+    }
+    with torch.no_grad():
+        logits = torch.func.functional_call(model, moved, (surface.tokens,))
+    expected = F.cross_entropy(logits, surface.labels).item()
+    accuracy = (logits.argmax(-1) == surface.labels).double().mean().item()
+    torch.testing.assert_close(surface.cell(x, y, 50), (expected, accuracy), rtol=1e-5, atol=0)
+    assert math.isfinite(expected) and not math.isclose(expected, plain[0], rel_tol=1e-3)
+    torch.testing.assert_close(surface.cell(0.0, 0.0, 50), plain, rtol=1e-5, atol=0)
+
+
 def check() -> int:
     """A comparison is only fair if all variants compute the same function."""
     for text in ("full", "topk:5", "banded:5", "banded:4", "block:5"):
@@ -309,7 +423,8 @@ def check() -> int:
         for name in others:
             for found, wanted in zip(outcome(name, mechanism), expected):
                 torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
-        print(f"{text}: {' and '.join(others)} agree with eager")
+        check_cell(mechanism)
+        print(f"{text}: {' and '.join(others)} agree with eager, cells of a surface are right")
     return 0
 
 
@@ -322,6 +437,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3.0, help="least time per measurement")
     parser.add_argument("--eval", action="store_true", help="time the evaluation step as well")
+    parser.add_argument("--surface", action="store_true", help="time a loss surface instead")
+    parser.add_argument("--cells", type=int, default=24, help="of the surface")
+    parser.add_argument("--samples", type=int, default=1000, help="of every cell")
     parser.add_argument("--check", action="store_true", help="compare the variants' results")
     arguments = parser.parse_args()
     if arguments.check:
