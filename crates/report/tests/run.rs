@@ -201,3 +201,44 @@ fn damaged_stores_are_refused_with_their_place() {
     std::fs::create_dir(&empty).unwrap();
     assert!(Store::open(&empty).unwrap_err().to_string().contains("is not a run: it has no experiment.toml"));
 }
+
+/// Probes after epochs 0, 10 and 20: the conditions begin to hold for top-k attention when full attention's scores spread.
+fn probed(trial: &Trial) -> Option<MadeUp> {
+    let probe = |epoch: usize| match trial.settings.mechanism.as_str() {
+        "full" => made_up::probe(epoch, 40, 1.0 + epoch as f64, None, 40.0),
+        "topk:5" => made_up::probe(epoch, 5, 2.0, Some(0.02), 6.0),
+        _ => made_up::probe(epoch, 5, 2.0, Some(-0.5), 5.0),
+    };
+    let course = usual(trial)?;
+    Some(MadeUp { probes: [0, 10, 20].map(probe).to_vec(), ..course })
+}
+
+#[test]
+fn probes_get_a_section_with_a_verdict_for_each_condition() {
+    let scratch = scratch("probed");
+    let experiment = experiment("even-pairs", &["full", "topk:5", "banded:5"], 2);
+    let store = made_up::made_up(&scratch.0, &experiment, probed).unwrap();
+    let written = write(&store, GOAL).unwrap();
+    for figure in ["theory-course", "prediction"] {
+        assert!(written.figures.iter().any(|name| name == figure), "{:?}", written.figures);
+    }
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    // δh/δs + ln(2 · 51)/δs is 0.60 at δs = 11 and 0.32 at 21.
+    assert!(page.contains(
+        "(W) holds at the end (left-hand side 0.32 to 0.32), and at 67 % of the probed epochs, from 10 to 20"
+    ));
+    assert!(page.contains("the conditions do not apply: it does not keep the highest scores"));
+    let conditions = std::fs::read_to_string(scratch.0.join("tables/conditions.csv")).unwrap();
+    assert_eq!(conditions.lines().count(), 1 + 2 * 4, "two seeds, four quantiles");
+    assert!(conditions.contains("topk:5,153476998,20,75,21,2,0.02,6,0.315"), "{conditions}");
+    let relevance = std::fs::read_to_string(scratch.0.join("tables/relevance.csv")).unwrap();
+    assert!(relevance.contains("topk:5,0,0.3,0.1,0.6,0.125,0.4,"), "{relevance}");
+}
+
+#[test]
+fn a_run_without_probes_and_surfaces_has_no_such_sections() {
+    let scratch = scratch("unprobed");
+    let written = write(&finished(&scratch.0), GOAL).unwrap();
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    assert!(!page.contains("id=\"theory\"") && !page.contains("id=\"surface\"") && !page.contains("<canvas"));
+}
