@@ -41,6 +41,20 @@ impl Embedding<'_> {
         unsafe { output::written(y) }
     }
 
+    /// The rows of one sequence, without dropout.
+    ///
+    /// # Panics
+    /// If a token has no row in the table.
+    pub(crate) fn forward_into(&self, tokens: &[usize], x: &mut [f32]) {
+        let rows = tokens.iter().zip(self.positions.chunks_exact(self.width)).zip(x.chunks_exact_mut(self.width));
+        for ((&token, position), x) in rows {
+            let values = &self.table[token * self.width..(token + 1) * self.width];
+            for ((x, value), position) in x.iter_mut().zip(values).zip(position) {
+                *x = self.scale * value + position;
+            }
+        }
+    }
+
     /// Gradient of the table from the gradient of the result.
     pub fn backward(&self, tokens: &[usize], gradient: &[f32]) -> Vec<f32> {
         let mut table = vec![0.0; self.table.len()];

@@ -6,6 +6,7 @@
 mod attention;
 mod buffer;
 mod embedding;
+mod inference;
 mod linear;
 mod math;
 mod matmul;
@@ -21,6 +22,7 @@ mod yardstick;
 
 pub use attention::{Attention, AttentionGradients, AttentionSaved, RowReader, SeenRow, Selection, Watch};
 pub use embedding::Embedding;
+pub use inference::Inference;
 pub use linear::{Linear, LinearGradient};
 pub use math::Activation;
 pub use memory::keep_freed_memory;

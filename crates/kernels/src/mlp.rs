@@ -2,8 +2,11 @@
 
 use rayon::prelude::*;
 
+use crate::attention::Room;
 use crate::buffer::Buffer;
-use crate::linear::{Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns};
+use crate::linear::{
+    Columns, Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns,
+};
 use crate::math::Activation;
 use crate::matmul::{Left, Right, Start, multiply};
 use crate::output;
@@ -56,7 +59,36 @@ pub struct MlpGradients {
     pub output: LinearGradient,
 }
 
+/// Both maps, packed.
+pub(crate) struct PackedMlp {
+    hidden: Columns,
+    output: Columns,
+}
+
 impl Mlp<'_> {
+    /// Packs both maps.
+    pub(crate) fn pack(&self) -> PackedMlp {
+        let (width, hidden_width) = (self.width, self.hidden_width);
+        PackedMlp {
+            hidden: pack_columns(self.hidden, (width, hidden_width), 0, hidden_width, 1.0),
+            output: pack_columns(self.output, (hidden_width, width), 0, width, 1.0),
+        }
+    }
+
+    /// The sublayer without dropout for rows of whole vectors, in place.
+    pub(crate) fn forward_in_place(&self, packed: &PackedMlp, x: &mut [f32], room: &mut Room) {
+        let (width, hidden_width, stride) = (self.width, self.hidden_width, padded(self.hidden_width));
+        let rows = x.len() / width;
+        rows::normalise(x, width, self.epsilon, &mut room.normalised, &mut room.inverse_deviations);
+        let mut hidden = Buffer::uninit(rows * stride);
+        let (left, start) = (Left::rows(&room.normalised, width), Start::Bias(&packed.hidden.bias));
+        multiply(rows, stride, width, left, packed.hidden.weight.right(), start, &mut hidden, stride);
+        rows::activate_in_place(&mut hidden, self.activation);
+        rows::add_row(x, &packed.output.bias);
+        let left = Left::rows(&hidden, stride);
+        multiply(rows, width, hidden_width, left, packed.output.weight.right(), Start::Result, x, width);
+    }
+
     /// The sublayer for all tokens in `x`; `save` keeps what [`backward`](Self::backward) needs.
     pub fn forward(&self, x: &[f32], save: bool) -> (Vec<f32>, Option<MlpSaved>) {
         let (width, stride) = (self.width, padded(self.width));

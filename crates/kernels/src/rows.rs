@@ -244,6 +244,26 @@ dispatched! {
 }
 
 dispatched! {
+    /// The activation of all values.
+    pub(crate) fn activate_in_place(simd; values: &mut [f32], activation: Activation) {
+        for values in values.chunks_exact_mut(LANES) {
+            simd.store(values, math::activate(simd, activation, simd.load(values)));
+        }
+    }
+}
+
+dispatched! {
+    /// Adds the same row, of whole vectors, to all rows.
+    pub(crate) fn add_row(simd; rows: &mut [f32], row: &[f32]) {
+        for values in rows.chunks_exact_mut(row.len()) {
+            for (values, row) in values.chunks_exact_mut(LANES).zip(row.chunks_exact(LANES)) {
+                simd.store(values, simd.add(simd.load(values), simd.load(row)));
+            }
+        }
+    }
+}
+
+dispatched! {
     /// `to += from`, value by value.
     pub(crate) fn add_assign(simd; to: &mut [f32], from: &[f32]) {
         for (to, from) in to.chunks_mut(LANES).zip(from.chunks(LANES)) {

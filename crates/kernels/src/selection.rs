@@ -12,6 +12,11 @@ pub trait RowRule: Send + Sync + std::fmt::Debug {
     /// `scores` holds the query's score for every key; `row` names the query (in its head, sequence, layer and forward
     /// pass) for rules that draw random numbers.
     fn select(&self, row: Key, scores: &[f32], kept: &mut Vec<u32>);
+
+    /// Whether the choice stays the same if one number is added to all scores of a query.
+    fn ignores_common_shift(&self) -> bool {
+        false
+    }
 }
 
 /// A fixed pattern: for every query of a sequence the keys it keeps, whatever the scores are.

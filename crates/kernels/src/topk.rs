@@ -33,6 +33,10 @@ impl TopK {
 }
 
 impl RowRule for TopK {
+    fn ignores_common_shift(&self) -> bool {
+        true
+    }
+
     fn select(&self, _row: Key, scores: &[f32], kept: &mut Vec<u32>) {
         let sign = if self.lowest { -1.0 } else { 1.0 };
         if self.k >= scores.len() {
@@ -68,8 +72,8 @@ impl RowRule for TopK {
 const SHORT: usize = 4 * LANES;
 
 dispatched! {
-    /// The `k` highest of at most [`SHORT`] `sign * scores`, as a set of bits: the greatest is taken `k` times, without a
-    /// branch that depends on the scores.
+    /// The `k` highest of at most [`SHORT`] `sign * scores`, as a set of bits, without a branch that depends on the scores but for
+    /// ties and NaN.
     fn take_greatest(simd; scores: &[f32], sign: f32, k: usize) -> u64 {
         let lowest = simd.splat(f32::NEG_INFINITY);
         let mut vectors = [lowest; SHORT / LANES];
@@ -77,6 +81,27 @@ dispatched! {
             *vector = simd.first_or(scores.len(), simd.mul(simd.load_some(scores), simd.splat(sign)), lowest);
         }
         let there = u64::MAX >> (SHORT - scores.len());
+
+        // The k-th greatest different value. If k scores reach it, they are those; this way nothing leaves the vectors on the
+        // way, which takes half the time.
+        let mut rest = vectors;
+        let mut threshold = f32::NEG_INFINITY;
+        for _ in 0..k {
+            let [a, b, c, d] = rest;
+            threshold = simd.greatest(simd.max(simd.max(a, b), simd.max(c, d)));
+            for vector in &mut rest {
+                *vector = simd.below_or(*vector, simd.splat(threshold), lowest);
+            }
+        }
+        let mut reach = 0;
+        for (v, vector) in vectors.iter().enumerate() {
+            reach |= u64::from(!simd.greater(simd.splat(threshold), *vector) & ALL_LANES) << (v * LANES);
+        }
+        if (reach & there).count_ones() as usize == k {
+            return reach & there;
+        }
+
+        // Ties, or NaN: the greatest is taken k times, of equal ones the first.
         let mut taken = 0;
         for _ in 0..k {
             let [a, b, c, d] = vectors;

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 
 use burn::tensor::TensorData;
 use semfocus_lab::training::{Evaluation, Tally, batch_of};
+use semfocus_nn::model::TokenRows;
 use semfocus_nn::parameters::set_parameters;
 use semfocus_nn::train::Batch;
 use semfocus_nn::{Encoder, Pass};
@@ -67,6 +68,10 @@ pub struct Cell {
 pub struct Evaluator {
     model: Encoder,
     parameters: Vec<Parameter>,
+    /// All examples at once, for models that take them so.
+    rows: TokenRows,
+    labels: Vec<Label>,
+    /// The same in batches, for the others.
     batches: Vec<(Batch, Vec<Label>)>,
 }
 
@@ -78,7 +83,13 @@ impl Evaluator {
             let examples = first..samples.min(first + BATCH);
             (batch_of(split, examples.clone()), split.labels[examples].to_vec())
         });
-        Evaluator { model: model.clone(), parameters: weights_of(model).0, batches: batches.collect() }
+        Evaluator {
+            rows: model.token_rows(batch_of(split, 0..samples).tokens),
+            labels: split.labels[..samples].to_vec(),
+            model: model.clone(),
+            parameters: weights_of(model).0,
+            batches: batches.collect(),
+        }
     }
 
     /// Loss and accuracy at some weights, given in the order of the model's parameters.
@@ -92,6 +103,10 @@ impl Evaluator {
         let model = set_parameters(self.model.clone(), parameters.collect::<Vec<_>>());
         let model = model.expect("the parameters are those of the model");
         let mut tally = Tally::default();
+        if let Some(logits) = model.logits(&self.rows, Pass::evaluation(PASS_SEED, 0)) {
+            tally.add(&logits, &self.labels);
+            return tally.result();
+        }
         for (number, (batch, labels)) in (0..).zip(&self.batches) {
             let logits = model.forward(batch.tokens.clone(), Pass::evaluation(PASS_SEED, number)).into_data();
             tally.add(logits.as_slice::<f32>().expect("models compute in single precision"), labels);

@@ -4,6 +4,7 @@
 //! head ([`dense`] or [`sparse`]), output projection, residual.
 
 mod dense;
+mod folded;
 mod parts;
 mod sparse;
 mod watch;
@@ -24,6 +25,7 @@ use crate::{Dropout, KeptKeys, Key, RowRule};
 use dense::{Head, HeadGradients};
 use parts::{HeadWeights, HeadWeightsTransposed, Sums, Workspace};
 
+pub(crate) use folded::{FoldedAttention, Room};
 pub use watch::{RowReader, SeenRow, Watch};
 
 /// Which keys the queries keep.

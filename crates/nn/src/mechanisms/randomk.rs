@@ -76,6 +76,10 @@ impl Mechanism for RandomK {
 }
 
 impl RowRule for RandomK {
+    fn ignores_common_shift(&self) -> bool {
+        true // it does not look at them
+    }
+
     fn select(&self, row: Key, scores: &[f32], kept: &mut Vec<u32>) {
         draw_into(row, scores.len(), self.k, kept);
     }

@@ -1,0 +1,64 @@
+//! `Encoder::logits`, the form for evaluation alone, gives what `Encoder::forward` gives.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Oddities, Pass, Registry};
+
+fn tokens(batch: usize, length: usize) -> Tensor<2, Int> {
+    let ids: Vec<i64> = (0..batch * length).map(|index| i64::from(Key::new(3).below(index as u32, 5))).collect();
+    Tensor::from_data(TensorData::new(ids, [batch, length]), &Device::flex())
+}
+
+fn model(mechanism: &str, change: impl Fn(&mut ModelConfig)) -> Encoder {
+    let mut config = ModelConfig::new(5, 3);
+    (config.d_model, config.d_mlp, config.blocks) = (32, 24, 3);
+    change(&mut config);
+    Encoder::new(config, Registry::standard().parse(mechanism).unwrap(), 7, &Device::flex()).unwrap()
+}
+
+fn agrees(model: &Encoder, batch: usize, length: usize, what: &str) {
+    let pass = Pass::evaluation(1, 0);
+    let expected: Vec<f32> = model.forward(tokens(batch, length), pass).into_data().iter::<f32>().collect();
+    let rows = model.token_rows(tokens(batch, length));
+    let found = model.logits(&rows, pass).unwrap_or_else(|| panic!("{what}: the model can be taken"));
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() < 2e-5 * (1.0 + expected.abs()), "{what}: {found}, not {expected}");
+    }
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| model.logits(&rows, pass).unwrap())
+    };
+    assert_eq!(with(1), with(3), "{what}: threads change no bit");
+}
+
+#[test]
+fn logits_are_those_of_the_forward_pass() {
+    let mechanisms =
+        ["full", "topk:3", "topk:20", "bottomk:3", "randomk:3", "banded:3", "block:4", "banded:3+g1", "block:4+g2"];
+    for mechanism in mechanisms {
+        for length in [1, 2, 7, 16, 33, 70] {
+            agrees(&model(mechanism, |_| {}), 5, length, &format!("{mechanism}, length {length}"));
+        }
+        agrees(&model(mechanism, |config| config.heads = 3), 4, 9, &format!("{mechanism}, three heads"));
+        agrees(&model(mechanism, |config| (config.d_model, config.d_head) = (16, Some(40))), 4, 9, mechanism);
+    }
+    for activation in [Activation::Relu, Activation::Gelu, Activation::Mish] {
+        agrees(&model("topk:3", |config| config.activation = activation), 6, 12, &format!("{activation:?}"));
+    }
+    agrees(&model("full", |config| config.blocks = 0), 3, 4, "no blocks");
+    let cold = |config: &mut ModelConfig| config.inverse_temperature = 3.0;
+    agrees(&model("full", cold), 3, 20, "another temperature");
+}
+
+#[test]
+fn what_cannot_be_folded_is_left_to_the_forward_pass() {
+    let is_refused = |model: Encoder| model.logits(&model.token_rows(tokens(2, 6)), Pass::evaluation(1, 0)).is_none();
+    assert!(is_refused(model("full", |config| config.d_model = 20)), "rows need padding");
+    assert!(is_refused(model("full", |config| config.d_head = Some(4))), "folding would cost more than it saves");
+    assert!(is_refused(model("full", |config| config.engine = Engine::Reference)));
+    let odd = Oddities { dropout_in_evaluation: true, ..Oddities::default() };
+    assert!(is_refused(model("full", |config| (config.dropout, config.oddities) = (0.1, odd))));
+    assert!(!is_refused(model("full", |config| config.dropout = 0.1)), "dropout is off in evaluation");
+    let model = model("full", |_| {});
+    assert!(model.logits(&model.token_rows(tokens(2, 6)), Pass::training(1, 0)).is_none(), "training needs dropout");
+}
