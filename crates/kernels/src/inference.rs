@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::attention::{Attention, FoldedAttention, Room};
+use crate::attention::{Attention, FoldedAttention, KnownRows, Room};
 use crate::buffer::Buffer;
 use crate::embedding::Embedding;
 use crate::mlp::{Mlp, PackedMlp};
@@ -43,23 +43,48 @@ impl<'a> Inference<'a> {
     /// The mean over the tokens of every sequence behind the last block, sequence after sequence.
     pub fn forward(&self, tokens: &[usize]) -> Vec<f32> {
         let width = self.embedding.width;
+        // There are as many different rows as ids and positions; where tokens are many more, the first block need not compute them again.
+        let is_worth_it = tokens.len() > 2 * self.embedding.table.len() / width * self.length;
+        let first = self.blocks.first().filter(|_| is_worth_it);
+        let known = first.map(|block| block.attention.know_rows(&block.folded, &self.embedding));
         let mut pooled = vec![0.0; tokens.len() / self.length * width];
-        (tokens.par_chunks_exact(self.length), pooled.par_chunks_exact_mut(width))
-            .into_par_iter()
-            .enumerate()
-            .for_each_init(
-                || (Buffer::uninit(self.length * width), Room::new(self.length, width)),
-                |(x, room), (sequence, (tokens, pooled))| {
-                    let x = &mut x[..self.length * width];
-                    self.embedding.forward_into(tokens, x);
-                    for Block { attention, folded, mlp, packed } in &self.blocks {
-                        attention.forward_folded(folded, sequence, x, room);
-                        mlp.forward_in_place(packed, x, room);
-                    }
-                    rows::add_row_sums(x, width, pooled);
-                    pooled.iter_mut().for_each(|sum| *sum /= self.length as f32);
-                },
-            );
+        let sequences = (tokens.par_chunks_exact(self.length), pooled.par_chunks_exact_mut(width)).into_par_iter();
+        sequences.enumerate().for_each_init(
+            || (Buffer::uninit(self.length * width), Room::new(self.length, width)),
+            |(x, room), (sequence, (tokens, pooled))| {
+                let x = &mut x[..self.length * width];
+                self.forward_sequence(known.as_ref(), sequence, tokens, x, room, pooled);
+            },
+        );
         pooled
+    }
+
+    fn forward_sequence(
+        &self,
+        known: Option<&KnownRows>,
+        sequence: usize,
+        tokens: &[usize],
+        x: &mut [f32],
+        room: &mut Room,
+        pooled: &mut [f32],
+    ) {
+        if known.is_none() {
+            self.embedding.forward_into(tokens, x);
+        }
+        for (number, Block { attention, folded, mlp, packed }) in self.blocks.iter().enumerate() {
+            match known.filter(|_| number == 0) {
+                Some(known) => attention.forward_known(known, sequence, tokens, x, room),
+                None => attention.forward_folded(folded, sequence, x, room),
+            }
+            if number + 1 < self.blocks.len() {
+                mlp.forward_in_place(packed, x, room);
+            } else {
+                mlp.forward_pooled(packed, x, room, pooled);
+            }
+        }
+        if self.blocks.is_empty() {
+            rows::add_row_sums(x, self.embedding.width, pooled);
+            pooled.iter_mut().for_each(|sum| *sum /= self.length as f32);
+        }
     }
 }

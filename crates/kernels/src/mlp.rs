@@ -77,16 +77,36 @@ impl Mlp<'_> {
 
     /// The sublayer without dropout for rows of whole vectors, in place.
     pub(crate) fn forward_in_place(&self, packed: &PackedMlp, x: &mut [f32], room: &mut Room) {
-        let (width, hidden_width, stride) = (self.width, self.hidden_width, padded(self.hidden_width));
-        let rows = x.len() / width;
+        let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
+        let active = self.active_rows(packed, x, room);
+        rows::add_row(x, &packed.output.bias);
+        let left = Left::rows(&active, stride);
+        multiply(rows, width, self.hidden_width, left, packed.output.weight.right(), Start::Result, x, width);
+    }
+
+    /// Adds the mean over the rows of the sublayer's result to `pooled`: the mean goes before the last map, which is linear.
+    pub(crate) fn forward_pooled(&self, packed: &PackedMlp, x: &[f32], room: &mut Room, pooled: &mut [f32]) {
+        let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
+        let active = self.active_rows(packed, x, room);
+        let mut mean = vec![0.0; stride];
+        rows::add_row_sums(&active[..rows * stride], stride, &mut mean);
+        mean.iter_mut().for_each(|sum| *sum /= rows as f32);
+        let (mut update, left) = (vec![0.0; width], Left::rows(&mean, stride));
+        let start = Start::Bias(&packed.output.bias);
+        multiply(1, width, self.hidden_width, left, packed.output.weight.right(), start, &mut update, width);
+        rows::add_row_sums(x, width, pooled);
+        pooled.iter_mut().zip(update).for_each(|(sum, update)| *sum = *sum / rows as f32 + update);
+    }
+
+    /// The hidden layer behind its activation: padded rows.
+    fn active_rows(&self, packed: &PackedMlp, x: &[f32], room: &mut Room) -> Buffer {
+        let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
         rows::normalise(x, width, self.epsilon, &mut room.normalised, &mut room.inverse_deviations);
         let mut hidden = Buffer::uninit(rows * stride);
         let (left, start) = (Left::rows(&room.normalised, width), Start::Bias(&packed.hidden.bias));
         multiply(rows, stride, width, left, packed.hidden.weight.right(), start, &mut hidden, stride);
-        rows::activate_in_place(&mut hidden, self.activation);
-        rows::add_row(x, &packed.output.bias);
-        let left = Left::rows(&hidden, stride);
-        multiply(rows, width, hidden_width, left, packed.output.weight.right(), Start::Result, x, width);
+        rows::activate_in_place(&mut hidden[..rows * stride], self.activation);
+        hidden
     }
 
     /// The sublayer for all tokens in `x`; `save` keeps what [`backward`](Self::backward) needs.

@@ -7,6 +7,7 @@
 use super::Attention;
 use super::dense::Head;
 use crate::buffer::Buffer;
+use crate::embedding::Embedding;
 use crate::linear::Columns;
 use crate::matmul::{Left, Packed, Start, multiply};
 use crate::rows;
@@ -94,24 +95,88 @@ impl Attention<'_> {
 
     /// The sublayer for one sequence, in place.
     pub(crate) fn forward_folded(&self, folded: &FoldedAttention, sequence: usize, x: &mut [f32], room: &mut Room) {
-        let (length, width) = (self.length, self.width);
+        let width = self.width;
         rows::normalise(x, width, self.epsilon, &mut room.normalised, &mut room.inverse_deviations);
         rows::add_row(x, &folded.output_bias);
         for (h, head) in folded.heads.iter().enumerate() {
-            let left = || Left::rows(&room.normalised, width);
-            let start = Start::Bias(&head.score.bias);
-            multiply(length, width, width, left(), head.score.weight.right(), start, &mut room.query, width);
-            multiply(length, width, width, left(), head.value.right(), Start::Zero, &mut room.value, width);
-            let rows = length * width;
-            let parts = Head {
-                length,
-                width,
-                query: &room.query[..rows],
-                key: &room.normalised[..rows],
-                value: &room.value[..rows],
-            };
-            self.attend(parts, sequence, h, &mut room.context[..rows]);
-            rows::add_assign(x, &room.context[..rows]);
+            head.project(&room.normalised, self.length, width, &mut room.query, &mut room.value);
+            self.attend_folded(sequence, h, x, room);
+        }
+    }
+
+    /// The same for a sequence whose rows are known beforehand.
+    pub(crate) fn forward_known(
+        &self,
+        known: &KnownRows,
+        sequence: usize,
+        tokens: &[usize],
+        x: &mut [f32],
+        room: &mut Room,
+    ) {
+        let length = self.length;
+        let places = || tokens.iter().enumerate().map(|(position, token)| token * length + position);
+        known.gather(&known.x, places(), x);
+        known.gather(&known.normalised, places(), &mut room.normalised);
+        for (h, (query, value)) in known.heads.iter().enumerate() {
+            known.gather(query, places(), &mut room.query);
+            known.gather(value, places(), &mut room.value);
+            self.attend_folded(sequence, h, x, room);
+        }
+    }
+
+    /// Adds what a head finds, from what is in the room.
+    fn attend_folded(&self, sequence: usize, head: usize, x: &mut [f32], room: &mut Room) {
+        let (length, width, rows) = (self.length, self.width, self.length * self.width);
+        let (query, key, value) = (&room.query[..rows], &room.normalised[..rows], &room.value[..rows]);
+        self.attend(Head { length, width, query, key, value }, sequence, head, &mut room.context[..rows]);
+        rows::add_assign(x, &room.context[..rows]);
+    }
+
+    /// The rows of the first block, which depend on nothing but token and position.
+    pub(crate) fn know_rows(&self, folded: &FoldedAttention, embedding: &Embedding) -> KnownRows {
+        let (length, width) = (self.length, self.width);
+        let ids = embedding.table.len() / width;
+        let mut x = vec![0.0; ids * length * width];
+        for (token, x) in x.chunks_exact_mut(length * width).enumerate() {
+            embedding.forward_into(&vec![token; length], x);
+        }
+        let rows = || vec![0.0; ids * length * width];
+        let (mut normalised, mut inverse_deviations) = (rows(), vec![0.0; ids * length]);
+        rows::normalise(&x, width, self.epsilon, &mut normalised, &mut inverse_deviations);
+        rows::add_row(&mut x, &folded.output_bias);
+        let project = |head: &FoldedHead| {
+            let (mut query, mut value) = (rows(), rows());
+            head.project(&normalised, ids * length, width, &mut query, &mut value);
+            (query, value)
+        };
+        let heads = folded.heads.iter().map(project).collect();
+        KnownRows { x, normalised, heads, width }
+    }
+}
+
+impl FoldedHead {
+    fn project(&self, normalised: &[f32], rows: usize, width: usize, query: &mut [f32], value: &mut [f32]) {
+        let left = || Left::rows(normalised, width);
+        let start = Start::Bias(&self.score.bias);
+        multiply(rows, width, width, left(), self.score.weight.right(), start, query, width);
+        multiply(rows, width, width, left(), self.value.right(), Start::Zero, value, width);
+    }
+}
+
+/// What the first block makes of every token at every position: rows by token, then position.
+pub(crate) struct KnownRows {
+    /// The input, with what the output adds whatever the input is.
+    x: Vec<f32>,
+    normalised: Vec<f32>,
+    /// Queries and values of every head.
+    heads: Vec<(Vec<f32>, Vec<f32>)>,
+    width: usize,
+}
+
+impl KnownRows {
+    fn gather(&self, rows: &[f32], places: impl Iterator<Item = usize>, to: &mut [f32]) {
+        for (place, to) in places.zip(to.chunks_exact_mut(self.width)) {
+            to.copy_from_slice(&rows[place * self.width..(place + 1) * self.width]);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::{Dropout, KeptKeys, Key, RowRule};
 use dense::{Head, HeadGradients};
 use parts::{HeadWeights, HeadWeightsTransposed, Sums, Workspace};
 
-pub(crate) use folded::{FoldedAttention, Room};
+pub(crate) use folded::{FoldedAttention, KnownRows, Room};
 pub use watch::{RowReader, SeenRow, Watch};
 
 /// Which keys the queries keep.
