@@ -373,11 +373,11 @@ fn steepness_table(evidence: &Evidence) -> Table {
         ("Υ", "value_norm", true),
         ("B₁", "mlp_hidden_norm", true),
         ("B₂", "mlp_output_norm", true),
-        ("λ_W", "log10_lipschitz_w", true),
-        ("λ_V", "log10_lipschitz_v", true),
-        ("λ_MLP", "log10_lipschitz_mlp", true),
-        ("λ_X", "log10_lipschitz_x", true),
-        ("λ of all", "log10_lipschitz_all", true),
+        ("lg λ_W", "log10_lipschitz_w", true),
+        ("lg λ_V", "log10_lipschitz_v", true),
+        ("lg λ_MLP", "log10_lipschitz_mlp", true),
+        ("lg λ_X", "log10_lipschitz_x", true),
+        ("lg λ of all", "log10_lipschitz_all", true),
     ];
     Table {
         name: "steepness",

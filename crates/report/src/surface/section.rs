@@ -367,7 +367,7 @@ fn words(shown: &[(&Explored, &StoredSurface)], steepness: &[MechanismSteepness]
         let Some(full) = of_full(of.point) else { continue };
         let Some(range) = of.radii().last().copied() else { continue };
         let ratio = |radius: f64| Some(full.quartiles(radius, 2)?[1] / of.quartiles(radius, 2)?[1]);
-        let near = ratio(range / 4.0).map(|near| format!("{} within ±{:.2}", flatter(near), range / 4.0));
+        let near = ratio(range / 10.0).map(|near| format!("{} within ±{:.2}", flatter(near), range / 10.0));
         let far = ratio(range).map(|far| format!("{} within ±{range:.2}", flatter(far)));
         let both: Vec<String> = near.into_iter().chain(far).collect();
         lines.push((
