@@ -97,6 +97,14 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert_eq!(probes(&broken), found);
 
+    // A trial that begins again is probed again, and has every epoch once.
+    for file in ["last", "previous", "best"] {
+        let _ = std::fs::remove_file(trials(&broken)[0].join(format!("{file}.safetensors")));
+        let _ = std::fs::remove_file(trials(&broken)[0].join("status.json"));
+    }
+    assert_eq!(run(&broken, "4").code, 0);
+    assert_eq!(probes(&broken), found);
+
     // A file that makes no sense is kept aside and said.
     let trial = &trials(&broken)[0];
     std::fs::write(trial.join("probes.jsonl"), "nonsense\n").unwrap();

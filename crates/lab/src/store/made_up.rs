@@ -35,10 +35,10 @@ pub fn made_up(
     for trial in &plan.trials {
         let Some(MadeUp { records, state, probes }) = course(trial) else { continue };
         let folder = store.trial(trial.id);
-        let _lock = folder.lock()?.expect("nobody else works on a made-up store");
+        let lock = folder.lock()?.expect("nobody else works on a made-up store");
         folder.write_settings(&trial.settings)?;
         records::replace(&folder.path().join("epochs.csv"), &records)?;
-        probes.iter().try_for_each(|probe| folder.append_probe(probe))?;
+        probes.iter().try_for_each(|probe| folder.record_probe(&lock, probe))?;
         folder.write_status(&Status {
             state,
             epoch: records.len(),

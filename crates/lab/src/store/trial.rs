@@ -229,7 +229,7 @@ impl TrialFolder {
         complete.lines().enumerate().map(parse).collect()
     }
 
-    /// Adds a probe to the record, in the place of an earlier one of the same epoch; the caller holds the lock.
+    /// Adds a probe, in the place of an earlier one of the same epoch; the caller holds the lock.
     pub fn record_probe(&self, _lock: &Lock, record: &ProbeRecord) -> Result<(), StoreError> {
         let mut probes = self.probes()?;
         probes.retain(|probe| probe.epoch != record.epoch);
@@ -241,12 +241,6 @@ impl TrialFolder {
     fn write_probes<'a>(&self, probes: impl Iterator<Item = &'a ProbeRecord>) -> Result<(), StoreError> {
         let line = |probe| serde_json::to_string(probe).expect("plain fields can be written") + "\n";
         files::write_whole(&self.file("probes.jsonl"), probes.map(line).collect::<String>().as_bytes())
-    }
-
-    /// Adds a probe of a later epoch than all others.
-    pub fn append_probe(&self, record: &ProbeRecord) -> Result<(), StoreError> {
-        let line = serde_json::to_string(record).expect("plain fields can be written");
-        files::append_line(&self.file("probes.jsonl"), &line)
     }
 
     /// Forgets the probes after an epoch, which will be made again. A damaged file is kept aside, and its new name given.

@@ -55,7 +55,7 @@ pub enum SessionError {
 pub fn run(
     trial: &Trial,
     folder: &TrialFolder,
-    _lock: &Lock,
+    lock: &Lock,
     session: &Session,
     threads: &dyn Threads,
     stop: &AtomicBool,
@@ -80,7 +80,7 @@ pub fn run(
     };
     folder.write_status(&status(&trainer, State::Running))?;
     watch.begins(trial, trainer.progress().epoch, trainer.steps_per_epoch());
-    let probes = Probes::new(trial, &trainer, folder);
+    let probes = Probes::new(trial, &trainer, folder, lock);
     if trainer.progress().epoch == 0 && trainer.progress().step == 0 {
         probes.look(&trainer, threads)?;
     }
@@ -125,15 +125,16 @@ pub fn run(
 struct Probes<'a> {
     trial: &'a Trial,
     folder: &'a TrialFolder,
+    lock: &'a Lock,
     /// None if there are no probes.
     prober: Option<Prober>,
 }
 
 impl<'a> Probes<'a> {
-    fn new(trial: &'a Trial, trainer: &Trainer, folder: &'a TrialFolder) -> Self {
+    fn new(trial: &'a Trial, trainer: &Trainer, folder: &'a TrialFolder, lock: &'a Lock) -> Self {
         let Probing { every, samples } = trial.settings.probing;
         let prober = (every > 0).then(|| Prober::new(trial, &trainer.data().train, samples));
-        Probes { trial, folder, prober }
+        Probes { trial, folder, lock, prober }
     }
 
     /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an
@@ -149,7 +150,7 @@ impl<'a> Probes<'a> {
         threads.run(&mut || {
             record = Some(prober.look(&trainer.model().valid(), epoch, earlier.as_ref().map(|trained| &trained.model)));
         });
-        Ok(self.folder.append_probe(&record.expect("the work was done"))?)
+        Ok(self.folder.record_probe(self.lock, &record.expect("the work was done"))?)
     }
 }
 
