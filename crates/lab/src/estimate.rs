@@ -149,7 +149,7 @@ fn flops(settings: &TrialSettings, width: usize) -> f64 {
     cost::flops(&settings.model, attention.mechanism.as_ref(), width + attention.spec.globals).training
 }
 
-/// Bytes that a trial will have on the disk: three checkpoints and a line an epoch.
+/// Bytes that a trial will have on the disk: three checkpoints, a line an epoch, and what probes leave.
 pub fn disk(trial: &Trial) -> u64 {
     let settings = &trial.settings;
     let attention = Registry::standard().parse(&settings.mechanism).expect("planned trials have known mechanisms");
@@ -158,5 +158,11 @@ pub fn disk(trial: &Trial) -> u64 {
     let parameters: usize = named_parameters(&model).iter().map(|(_, data)| data.num_elements()).sum();
     let copies = 1 + settings.training.optimizer.slot_names().len();
     let checkpoint = parameters * copies * 4 + 10_000;
-    (3 * checkpoint + 110 * settings.training.epochs + 5_000) as u64
+    let probes = match settings.probing.every {
+        0 => 0,
+        every => 1 + settings.training.epochs / every,
+    };
+    // A probe keeps the weights, and some 700 bytes for every layer and head.
+    let probe = parameters * 4 + 5_000 + 700 * settings.model.blocks * (1 + settings.model.heads);
+    (3 * checkpoint + 110 * settings.training.epochs + 5_000 + probes * probe) as u64
 }
