@@ -6,9 +6,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::theory::lipschitz::{LayerFactors, LayerStatistics, Profile, measure, measure_from};
-use semfocus_nn::{
-    Activation, Encoder, Engine, ModelConfig, ModelNorms, Pass, Registry, norms, parameters, reference, train,
-};
+use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, ModelNorms, Pass, Registry, parameters, reference, train};
 
 /// The values of all parameters, or a direction among them, in the order of the model.
 type Values = Vec<Vec<f64>>;
@@ -235,7 +233,7 @@ struct Point {
 impl Point {
     fn of(model: Encoder, case: &Case) -> Self {
         let device = model.embedding.val().device();
-        let (logits, statistics) = measure_from(&model, 0, norms::embedded(&model, case.tokens(&device)), pass());
+        let (logits, statistics) = measure_from(&model, 0, model.embedded(case.tokens(&device)), pass());
         let loss = scalar(train::loss(logits, case.labels(&device)));
         Point { loss, norms: ModelNorms::of(&model), statistics, model }
     }

@@ -336,6 +336,11 @@ impl Encoder {
         if on { Dropout::new(self.config.dropout) } else { Dropout::NONE }
     }
 
+    /// What the first block gets in evaluation, `[batch, length, d_model]`, through the reference form.
+    pub fn embedded(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
+        self.embed(tokens, &Pass::evaluation(0, 0), reference::embedding)
+    }
+
     /// Tokens as vectors with their positions, `[batch, length, d_model]`; padding and global tokens are added here.
     fn embed(&self, tokens: Tensor<2, Int>, pass: &Pass, embedding: EmbeddingForm) -> Tensor<3> {
         let tokens = self.append_globals(self.pad(tokens));

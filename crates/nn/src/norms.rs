@@ -3,14 +3,11 @@
 //! Norms are exact but for rounding: the Gram matrix is made tridiagonal by reflections, then its greatest eigenvalue is
 //! enclosed by bisection. All in double precision; some 50 ms for ten layers of width 64.
 
-use burn::tensor::{Int, Tensor};
-use semfocus_kernels::Dropout;
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Activation;
 use crate::model::{Block, Encoder, Linear, Pass};
-use crate::positions::Positions;
-use crate::reference;
 
 /// Spectral norms of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,27 +137,6 @@ impl LinearNorm {
     fn greatest(self, other: Self) -> Self {
         LinearNorm { weight: self.weight.max(other.weight), with_bias: self.with_bias.max(other.with_bias) }
     }
-}
-
-/// What enters the first block, without dropout: `[batch, length, d_model]`, global tokens included.
-///
-/// # Panics
-/// If the model pads its sequences itself (an oddity of the published code): give it padded ones.
-pub fn embedded(model: &Encoder, tokens: Tensor<2, Int>) -> Tensor<3> {
-    let config = model.config();
-    assert!(!config.oddities.pad_to_mask_multiple, "sequences padded by the model are not supported here");
-    let globals = config.vocabulary as i64..(config.vocabulary + model.attention().spec.globals) as i64;
-    let [batch, length] = tokens.dims();
-    let tokens = if globals.is_empty() {
-        tokens
-    } else {
-        let count = globals.clone().count();
-        let ids = Tensor::<1, Int>::arange(globals, (&tokens.device(), tokens.dtype()));
-        Tensor::cat(vec![tokens, ids.reshape([1, count]).expand([batch, count])], 1)
-    };
-    let (table, length) = (model.embedding.val(), length + model.attention().spec.globals);
-    let positions = Positions::default().get(length, config.d_model, &table.device(), table.dtype());
-    reference::embedding(table, tokens, positions, &Dropout::NONE, Pass::evaluation(0, 0).key)
 }
 
 /// A matrix by rows, in double precision.
@@ -299,7 +275,7 @@ fn greatest_eigenvalue(diagonal: &[f64], beside: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Device;
+    use burn::tensor::{Device, Int};
 
     use super::*;
     use crate::parameters;
@@ -415,7 +391,7 @@ mod tests {
         let mut model = model("banded:3+g2", 1, 6);
         model.blocks.clear();
         let tokens = Tensor::<2, Int>::from_data([[0, 1, 2, 1], [2, 2, 0, 0]], &Device::flex());
-        let mean = embedded(&model, tokens.clone()).mean_dim(1).squeeze_dim(1);
+        let mean = model.embedded(tokens.clone()).mean_dim(1).squeeze_dim(1);
         let logits = model.classifier.forward_rows(mean).into_data();
         assert_eq!(logits, model.forward(tokens, Pass::evaluation(1, 0)).into_data());
     }

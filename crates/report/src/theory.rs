@@ -115,28 +115,31 @@ fn range(values: &[f64]) -> String {
 fn probe_curve(point: &PointEvidence, mechanism: &str, value: impl Fn(&ProbeRecord) -> Option<f64>) -> Option<Curve> {
     let of_mechanism = pictures::comparable(point, mechanism).into_iter().map(|trial| &trial.probes[..]);
     let trials: Vec<&[ProbeRecord]> = of_mechanism.filter(|probes| !probes.is_empty()).collect();
-    let at = |epoch: usize| -> Option<[f64; 3]> {
-        let find = |probes: &&[ProbeRecord]| value(probes.iter().find(|probe| probe.epoch == epoch)?);
-        let values: Vec<f64> = trials.iter().map(find).collect::<Option<_>>()?;
-        Some([0.25, 0.5, 0.75].map(|q| quantile(&values, q).unwrap_or(f64::NAN)))
-    };
     let epochs = trials.first()?.iter().map(|probe| probe.epoch);
-    let (epochs, quartiles): (Vec<f64>, Vec<[f64; 3]>) =
-        epochs.filter_map(|epoch| Some((epoch as f64, at(epoch)?))).unzip();
-    (!epochs.is_empty()).then(|| Curve { mechanism: mechanism.to_owned(), epochs, quartiles })
+    let of_seed = |probes: &&[ProbeRecord], epoch| value(probes.iter().find(|probe| probe.epoch == epoch)?);
+    curve_over_seeds(mechanism, epochs, &trials, of_seed)
 }
 
 /// Quartiles over seeds of a number of a mechanism's pairs.
 fn pair_curve(pairs: &[Pair], mechanism: &str, value: fn(&Row) -> f64) -> Option<Curve> {
     let of: Vec<&Pair> = pairs.iter().filter(|pair| pair.mechanism == mechanism && pair.has_conditions()).collect();
-    let at = |epoch: usize| -> Option<[f64; 3]> {
-        let find = |pair: &&Pair| Some(value(pair.epochs.iter().find(|at| at.epoch == epoch)?.rows.first()?));
-        let values: Vec<f64> = of.iter().map(find).collect::<Option<_>>()?;
-        Some([0.25, 0.5, 0.75].map(|q| quantile(&values, q).unwrap_or(f64::NAN)))
-    };
     let epochs = of.first()?.epochs.iter().map(|at| at.epoch);
-    let (epochs, quartiles): (Vec<f64>, Vec<[f64; 3]>) =
-        epochs.filter_map(|epoch| Some((epoch as f64, at(epoch)?))).unzip();
+    let of_seed = |pair: &&Pair, epoch| Some(value(pair.epochs.iter().find(|at| at.epoch == epoch)?.rows.first()?));
+    curve_over_seeds(mechanism, epochs, &of, of_seed)
+}
+
+/// Quartiles over seeds at the epochs that all of them have a value for; none if there is no such epoch.
+fn curve_over_seeds<T>(
+    mechanism: &str,
+    epochs: impl Iterator<Item = usize>,
+    seeds: &[T],
+    value: impl Fn(&T, usize) -> Option<f64>,
+) -> Option<Curve> {
+    let at = |epoch: usize| {
+        let values: Vec<f64> = seeds.iter().map(|seed| value(seed, epoch)).collect::<Option<_>>()?;
+        Some((epoch as f64, [0.25, 0.5, 0.75].map(|q| quantile(&values, q).unwrap_or(f64::NAN))))
+    };
+    let (epochs, quartiles): (Vec<f64>, Vec<[f64; 3]>) = epochs.filter_map(at).unzip();
     (!epochs.is_empty()).then(|| Curve { mechanism: mechanism.to_owned(), epochs, quartiles })
 }
 

@@ -1,13 +1,13 @@
 //! How steep the loss of a model can be: upper bounds on its Lipschitz constants in the parameters of every layer and in
 //! the input of every block. Statement and proof are in `docs/theory.md`; the tests try to break them.
 //!
-//! Plain numbers in, plain numbers out: spectral [`norms`] of the matrices and a few [statistics](LayerStatistics)
+//! Plain numbers in, plain numbers out: spectral [norms](ModelNorms) of the matrices and a few [statistics](LayerStatistics)
 //! of each layer's attention, which [`measure`] takes from a model. Bounds are products over layers and soon beyond all
 //! numbers, so they are logarithms.
 
 use burn::tensor::{Int, Tensor};
 use semfocus_lab::probe::{LayerRecord, ProbeRecord, Summary};
-use semfocus_nn::norms::{self, LayerNorms};
+use semfocus_nn::norms::LayerNorms;
 use semfocus_nn::sublayer::{AttentionSettings, AttentionTrace, NORM_EPSILON};
 use semfocus_nn::{Activation, Attention, Dropout, Encoder, Family, ModelNorms, Pass, reference};
 use serde::{Deserialize, Serialize};
@@ -226,7 +226,7 @@ fn log_root_of_squares(logs: Vec<f64>) -> f64 {
 
 /// The statistics of every layer for `tokens` of `[batch, length]`, through the reference form and without dropout.
 pub fn measure(model: &Encoder, tokens: Tensor<2, Int>, pass: Pass) -> Vec<LayerStatistics> {
-    measure_from(model, 0, norms::embedded(model, tokens), pass).1
+    measure_from(model, 0, model.embedded(tokens), pass).1
 }
 
 /// The logits for `x`, `[batch, length, d_model]`, as the input of block number `first`, and the statistics of this and

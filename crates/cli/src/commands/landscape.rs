@@ -10,14 +10,13 @@ use semfocus_analysis::surface::directions::{Plane, Scaling};
 use semfocus_analysis::surface::landscape::{Cell, Evaluator, Grid, evaluate};
 use semfocus_analysis::surface::record::{SurfaceFolder, SurfaceSettings, fingerprint, surfaces};
 use semfocus_analysis::surface::steepness::{PERCENTILES, Steepness};
-use semfocus_lab::store::CheckpointName;
 use semfocus_lab::trained::Trained;
 use semfocus_tasks::Split;
 use serde::Serialize;
 
 use crate::counter::Counter;
 use crate::signals::stop_on_signals;
-use crate::targets::{Choice, Target};
+use crate::targets::{ModelArgs, Target};
 use crate::text::{clock, counted, shell_quoted, short};
 use crate::{Error, Exit};
 
@@ -26,9 +25,8 @@ const SAVE_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folders of runs or of trials
-    #[arg(required = true)]
-    runs: Vec<PathBuf>,
+    #[command(flatten)]
+    models: ModelArgs,
     /// Cells along each side of the grid
     #[arg(long, value_name = "N", default_value_t = 41, value_parser = clap::value_parser!(u16).range(3..=501))]
     grid: u16,
@@ -50,15 +48,6 @@ pub(crate) struct Args {
     /// Seed of random directions
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Of a run: seeds of each mechanism, the first ones
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    seeds: u16,
-    /// Of a run: only these mechanisms
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
-    mechanisms: Vec<String>,
-    /// The model after its best epoch instead of the last
-    #[arg(long)]
-    best: bool,
     /// Threads; as many as there are cores unless given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -109,9 +98,7 @@ struct Entry {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let stop = stop_on_signals()?;
-    let checkpoint = if args.best { CheckpointName::Best } else { CheckpointName::Last };
-    let choice = Choice { mechanisms: &args.mechanisms, seeds: usize::from(args.seeds), checkpoint };
-    let targets = choice.targets(&args.runs, &|text| eprintln!("{text}"))?;
+    let targets = args.models.targets()?;
     check_comparable(&targets)?;
     let splits = targets.iter().map(training_examples).collect::<Result<Vec<Split>, Error>>()?;
     let mut jobs = Vec::new();

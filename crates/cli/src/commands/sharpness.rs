@@ -8,22 +8,21 @@ use std::time::Instant;
 use clap::Args as ClapArgs;
 use semfocus_analysis::surface::record::{SharpnessRecord, record_sharpness, sharpness};
 use semfocus_analysis::surface::sharpness::{Differences, Sharpness, SharpnessError, SharpnessOptions};
-use semfocus_lab::store::{CheckpointName, TrialFolder};
+use semfocus_lab::store::TrialFolder;
 use semfocus_lab::trained::Trained;
 use semfocus_tasks::Split;
 use serde::Serialize;
 
 use crate::counter::Counter;
 use crate::signals::stop_on_signals;
-use crate::targets::{Choice, Target};
+use crate::targets::{ModelArgs, Target};
 use crate::text::short;
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folders of runs or of trials
-    #[arg(required = true)]
-    runs: Vec<PathBuf>,
+    #[command(flatten)]
+    models: ModelArgs,
     /// Also the models along training that probes kept
     #[arg(long)]
     along_training: bool,
@@ -40,15 +39,6 @@ pub(crate) struct Args {
     /// that choose their keys
     #[arg(long)]
     fast: bool,
-    /// Of a run: seeds of each mechanism, the first ones
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    seeds: u16,
-    /// Of a run: only these mechanisms
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
-    mechanisms: Vec<String>,
-    /// The model after its best epoch instead of the last
-    #[arg(long)]
-    best: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -65,10 +55,8 @@ struct Entry {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let stop = stop_on_signals()?;
-    let checkpoint = if args.best { CheckpointName::Best } else { CheckpointName::Last };
-    let choice = Choice { mechanisms: &args.mechanisms, seeds: usize::from(args.seeds), checkpoint };
     let mut entries = Vec::new();
-    for target in choice.targets(&args.runs, &|text| eprintln!("{text}"))? {
+    for target in args.models.targets()? {
         let settings = &target.trained.trial.settings;
         let split = target.trained.trial.source.dataset(&settings.data, settings.seed)?.train;
         let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
