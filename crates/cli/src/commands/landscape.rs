@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Directions::Tensor)]
     directions: Directions,
     /// Directions to two other checkpoint files of the same trial instead, which lie at (1, 0) and (0, 1)
-    #[arg(long, value_names = ["FILE", "FILE"], num_args = 2)]
+    #[arg(long, value_names = ["FILE", "FILE"], num_args = 2, conflicts_with = "directions")]
     through: Option<Vec<PathBuf>>,
     /// Seed of random directions
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -170,9 +170,11 @@ fn training_examples(target: &Target) -> Result<Split, Error> {
 fn jobs_of<'a>(args: &Args, target: &'a Target, split: &'a Split) -> Result<Vec<Job<'a>>, Error> {
     let model = &target.trained.model;
     let is_random = args.through.is_none() && args.directions != Directions::Path;
-    let draws = if is_random { usize::from(args.draws) } else { 1 };
+    if !is_random && args.draws > 1 {
+        return Err("`--draws` needs random directions: there is one plane along a path or through checkpoints".into());
+    }
     let mut jobs = Vec::new();
-    for draw in 0..draws {
+    for draw in 0..usize::from(args.draws) {
         let (words, plane) = match (&args.through, args.directions) {
             (Some(files), _) => {
                 let read = |file: &PathBuf| Trained::of(&target.trained.trial, file).map(|trained| trained.model);
