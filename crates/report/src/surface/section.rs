@@ -217,40 +217,47 @@ fn lipschitz_picture(steepness: &[MechanismSteepness]) -> Option<Picture> {
     })
 }
 
-/// Sharpness over epochs, for mechanisms with at least two of them.
+/// Sharpness over epochs: of trials that were looked at more than once, over the same number of examples and in the same way,
+/// those of which there are most.
 fn sharpness_picture(explored: &[Explored]) -> Option<Picture> {
+    let way = |record: &SharpnessRecord| (record.samples, record.exact);
+    let all = || explored.iter().flat_map(|one| &one.sharpness);
+    let usual = all().map(way).max_by_key(|wanted| all().filter(|record| way(record) == *wanted).count())?;
+    let along: Vec<(&str, Vec<&SharpnessRecord>)> = explored
+        .iter()
+        .map(|one| (one.mechanism(), one.sharpness.iter().filter(|record| way(record) == usual).collect::<Vec<_>>()))
+        .filter(|(_, records)| records.len() > 1)
+        .collect();
     let mut mechanisms: Vec<&str> = Vec::new();
-    for one in explored {
-        if !mechanisms.contains(&one.mechanism()) {
-            mechanisms.push(one.mechanism());
+    for (mechanism, _) in &along {
+        if !mechanisms.contains(mechanism) {
+            mechanisms.push(mechanism);
         }
     }
-    let curve = |mechanism: &&str| {
-        let of: Vec<&Explored> = explored.iter().filter(|one| one.mechanism() == *mechanism).collect();
-        let mut epochs: Vec<usize> = of.iter().flat_map(|one| &one.sharpness).map(|record| record.epoch).collect();
+    let curve = |mechanism: &str| {
+        let of = || along.iter().filter(|(name, _)| *name == mechanism).map(|(_, records)| records);
+        let mut epochs: Vec<usize> = of().flatten().map(|record| record.epoch).collect();
         epochs.sort_unstable();
         epochs.dedup();
         let at = |epoch: usize| {
-            let largest = |one: &&Explored| {
-                let record = one.sharpness.iter().find(|record| record.epoch == epoch && record.exact);
-                let record = record.or_else(|| one.sharpness.iter().find(|record| record.epoch == epoch));
-                record?.sharpness.eigenvalues.first().copied()
-            };
-            let values: Vec<f64> = of.iter().filter_map(largest).collect();
-            [0.25, 0.5, 0.75].map(|share| quantile(&values, share).unwrap_or(f64::NAN))
+            let records = of().flatten().filter(|record| record.epoch == epoch);
+            let largest: Vec<f64> =
+                records.filter_map(|record| record.sharpness.eigenvalues.first().copied()).collect();
+            [0.25, 0.5, 0.75].map(|share| quantile(&largest, share).unwrap_or(f64::NAN))
         };
         let quartiles = epochs.iter().map(|&epoch| at(epoch)).collect();
-        let epochs: Vec<f64> = epochs.into_iter().map(|epoch| epoch as f64).collect();
-        (epochs.len() > 1).then(|| Curve { mechanism: (*mechanism).to_owned(), epochs, quartiles })
+        Curve { mechanism: mechanism.to_owned(), epochs: epochs.iter().map(|&epoch| epoch as f64).collect(), quartiles }
     };
-    let curves: Vec<Curve> = mechanisms.iter().filter_map(curve).collect();
+    let curves: Vec<Curve> = mechanisms.into_iter().map(curve).collect();
     (!curves.is_empty()).then(|| {
         picture(
             "sharpness",
             "Sharpness along training",
-            "The largest eigenvalue of the Hessian of the training loss, epoch by epoch. Lines are medians over seeds, bands reach from \
-             the lower to the upper quartile; values that are not positive are left out."
-                .to_owned(),
+            format!(
+                "The largest eigenvalue of the Hessian of the training loss over {} examples, epoch by epoch. Lines are medians over seeds, \
+                 bands reach from the lower to the upper quartile; values that are not positive are left out.",
+                usual.0
+            ),
             sharpness(&curves),
         )
     })
