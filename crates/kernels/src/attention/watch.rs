@@ -51,7 +51,7 @@ impl RowReader {
     pub fn read<'a>(&'a mut self, head: usize, query: usize, scores: &'a [f32], kept: &'a [u32]) -> SeenRow<'a> {
         self.weights.clear();
         self.weights.extend(kept.iter().map(|&key| scores[key as usize]));
-        let (_, entropy) = softmax(&mut self.weights);
+        let entropy = softmax(&mut self.weights);
         self.finish(head, query, scores, kept, entropy)
     }
 
@@ -120,10 +120,10 @@ dispatched! {
 }
 
 dispatched! {
-    /// Turns scores into weights, in place; gives the greatest score and the entropy.
+    /// Turns scores into weights, in place; gives their entropy.
     ///
     /// With `s` below the greatest score and `Z` the sum of `e^s`, the entropy is `ln Z - Σ s e^s / Z`: no logarithm for each.
-    fn softmax(simd; scores: &mut [f32]) -> (f32, f32) {
+    fn softmax(simd; scores: &mut [f32]) -> f32 {
         let mut greatest = f32::NEG_INFINITY;
         for score in scores.iter() {
             greatest = if *score > greatest { *score } else { greatest };
@@ -143,7 +143,7 @@ dispatched! {
         for weights in scores.chunks_mut(LANES) {
             simd.store_some(weights, simd.mul(simd.load_some(weights), inverse));
         }
-        (greatest, sum.ln() - weighted / sum)
+        sum.ln() - weighted / sum
     }
 }
 
