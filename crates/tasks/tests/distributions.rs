@@ -118,29 +118,29 @@ fn arithmetic_splits_and_operators_are_uniform() {
 }
 
 #[test]
-fn the_unknown_is_found_by_walking_right_from_a_uniform_start() {
-    // Given the equation, a digit is hidden as often as there are tokens from the one behind the digit before it.
-    let (mut hidden, mut expected) = ([0usize; 3], [0f64; 3]);
-    for tokens in sequences("solve-equation", 40, 20_000) {
-        let places: Vec<usize> = (0..40).filter(|&i| tokens[i] < 5 || tokens[i] == 9).collect();
-        let place = tokens.iter().position(|&t| t == 9).unwrap();
-        let group = |nth: usize| {
-            if nth == 0 {
-                0
-            } else if nth + 1 == places.len() {
-                2
-            } else {
-                1
-            }
-        };
-        hidden[group(places.iter().position(|&p| p == place).unwrap())] += 1;
-        for (nth, &p) in places.iter().enumerate() {
-            let before = places[(nth + places.len() - 1) % places.len()];
-            expected[group(nth)] += ((p + 40 - before - 1) % 40 + 1) as f64 / 40.0;
+fn the_unknown_is_found_by_walking_right_from_a_uniform_start_in_the_expression() {
+    const LENGTH: usize = 38; // of the expression; `=` and its value follow
+    let mut at_position = ([0; LENGTH], [0.0; LENGTH]);
+    let mut by_gap = ([0; 4], [0.0; 4]);
+    for tokens in sequences("solve-equation", LENGTH + 2, 40_000) {
+        assert!(tokens[LENGTH] == 10 && tokens[LENGTH + 1] < 5, "x never stands after `=`: {tokens:?}");
+        // Given the equation, a digit is hidden if the walk starts on it or on one of the tokens since the digit before.
+        let digits: Vec<usize> = (0..LENGTH).filter(|&i| tokens[i] < 5 || tokens[i] == 9).collect();
+        for (nth, &place) in digits.iter().enumerate() {
+            let before = digits[(nth + digits.len() - 1) % digits.len()];
+            let starts = (place + LENGTH - before - 1) % LENGTH + 1;
+            let (gap, hidden) = (starts.min(8).div_ceil(2) - 1, usize::from(tokens[place] == 9));
+            at_position.0[place] += hidden;
+            at_position.1[place] += starts as f64 / LENGTH as f64;
+            by_gap.0[gap] += hidden;
+            by_gap.1[gap] += starts as f64 / LENGTH as f64;
         }
     }
-    assert_fits("first, inner and last digit hidden", &hidden, &expected);
-    assert_fits("hidden digit", &labels("solve-equation", 40, 20_000), &[1.0; 5]);
+    // An expression of this length begins and ends with a bracket; its last digit is followed by one as well.
+    assert_eq!((at_position.1[0], at_position.1[LENGTH - 1]), (0.0, 0.0));
+    assert_fits("position of x", &at_position.0[1..LENGTH - 1], &at_position.1[1..LENGTH - 1]);
+    assert_fits("tokens since the digit before x", &by_gap.0, &by_gap.1);
+    assert_fits("hidden digit", &labels("solve-equation", LENGTH + 2, 20_000), &[1.0; 5]);
 }
 
 #[test]

@@ -42,15 +42,16 @@ const UNKNOWN: Token = 9;
 const EQUALS: Token = 10;
 
 fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let (start, length) = (out.len(), recipe.draw_length(random));
+    let (start, length) = (out.len(), recipe.draw_length(random) - 2); // `=` and the value follow
     let sums = &[Operator::Plus, Operator::Minus];
-    let value = expression::generate(length - 2, sums, random, &mut |piece| out.push(token(piece)));
-    out.extend([EQUALS, value]);
+    let value = expression::generate(length, sums, random, &mut |piece| out.push(token(piece)));
     let mut place = random.between(0, length - 1);
     while out[start + place] >= MODULUS {
         place = (place + 1) % length;
     }
-    Ok(std::mem::replace(&mut out[start + place], UNKNOWN))
+    let hidden = std::mem::replace(&mut out[start + place], UNKNOWN);
+    out.extend([EQUALS, value]);
+    Ok(hidden)
 }
 
 fn token(piece: Piece) -> Token {
@@ -76,7 +77,7 @@ fn piece(token: Token, x: u16) -> Piece {
     }
 }
 
-/// The two sides of the equation when x has this value.
+/// The values of the two sides of the equation when x has this value.
 fn sides(tokens: &[Token], x: u16) -> Result<(u16, u16), Illegal> {
     let Some(equals) = tokens.iter().position(|&token| token == EQUALS) else {
         return Illegal::at(tokens.len(), "an equation needs `=` (10) and a value");
@@ -84,9 +85,9 @@ fn sides(tokens: &[Token], x: u16) -> Result<(u16, u16), Illegal> {
     let left = expression::evaluate(tokens[..equals].iter().map(|&token| piece(token, x)), |_| {})?;
     let right = match tokens.get(equals + 1) {
         None => return Illegal::at(equals + 1, "ends too early: a value must follow `=`"),
-        Some(&UNKNOWN) => x,
         Some(&digit) if digit < MODULUS => digit,
-        Some(_) => return Illegal::at(equals + 1, "a single digit, or x, must follow `=`"),
+        Some(&UNKNOWN) => return Illegal::at(equals + 1, "x must stand in the expression, before `=`"),
+        Some(_) => return Illegal::at(equals + 1, "a single digit must follow `=`"),
     };
     match tokens.len() {
         length if length > equals + 2 => Illegal::at(equals + 2, "the equation was complete before this token"),
@@ -94,7 +95,7 @@ fn sides(tokens: &[Token], x: u16) -> Result<(u16, u16), Illegal> {
     }
 }
 
-/// Tries all digits. Sums are one to one in each of their digits, so exactly one of them fits.
+/// Tries all digits. A sum takes each value for exactly one value of any of its digits, so exactly one digit fits.
 fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
     let mut unknowns = tokens.iter().enumerate().filter(|(_, token)| **token == UNKNOWN);
     if unknowns.next().is_none() {
@@ -109,7 +110,7 @@ fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
             return Ok(x);
         }
     }
-    unreachable!("a sum takes every value as one of its digits does")
+    unreachable!("a sum takes every value as one of its digits varies")
 }
 
 fn explain(tokens: &[Token]) -> Vec<String> {

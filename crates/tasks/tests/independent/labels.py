@@ -67,7 +67,8 @@ def label(task, ids):
         return eval("".join(MODULAR[i] for i in ids)) % 5
     if task == "solve-equation":
         left, right = "".join(EQUATION[i] for i in ids).split("=")
-        fits = [x for x in range(5) if (eval(left.replace("x", str(x))) - int(right.replace("x", str(x)))) % 5 == 0]
+        assert left.count("x") == 1, "x stands in the expression, never after the equals sign"
+        fits = [x for x in range(5) if (eval(left.replace("x", str(x))) - int(right)) % 5 == 0]
         assert len(fits) == 1, (left, right, fits)
         return fits[0]
     raise ValueError(task)
@@ -108,9 +109,9 @@ def sample(task, n, rng):
         return [MODULAR.index(c) for c in expression(n, "+-*", rng)]
     if task == "solve-equation":
         left = expression(n - 2, "+-", rng)
-        text = f"{left}={eval(left) % 5}"
-        place = rng.choice([i for i, c in enumerate(text) if c.isdigit()])
-        return [EQUATION.index(c) for c in text[:place] + "x" + text[place + 1:]]
+        start = rng.randrange(n - 2)
+        place = next(i % (n - 2) for i in range(start, start + n - 2) if left[i % (n - 2)].isdigit())
+        return [EQUATION.index(c) for c in f"{left[:place]}x{left[place + 1:]}={eval(left) % 5}"]
     while True:
         symbols = listops_tree(1, rng)
         if n < len(symbols) < n + 100:
@@ -140,6 +141,8 @@ def check(program, count):
         mine = [label(task, ids) for ids in made]
         assert mine == program_labels(program, task, [" ".join(map(str, ids)) for ids in made]), f"{task}: made up"
         print(f"{task}: {total} generated and {len(made)} made-up sequences agree")
+    refused = subprocess.run([program, "data", "label", "solve-equation"], input="3 10 9\n", text=True, capture_output=True)
+    assert refused.returncode == 1 and "before `=`" in refused.stderr, "3 = x is not an equation of the task"
 
 
 def fixture():
