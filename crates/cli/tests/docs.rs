@@ -83,7 +83,7 @@ fn the_page_on_files_names_every_file_and_column() {
 #[test]
 fn the_page_names_every_task_with_its_pad_token() {
     let page = include_str!("../../../docs/tasks.md");
-    let registry = semfocus_tasks::Registry::standard();
+    let registry = semfocus_tasks::Tasks::standard();
     let (_, ids) = page.split_once("## Token ids").unwrap();
     for task in registry.iter() {
         let row = ids.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{}`", task.name)));

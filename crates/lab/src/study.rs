@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn every_task_has_its_settings() {
-        for task in semfocus_tasks::Registry::standard().iter() {
+        for task in semfocus_tasks::Tasks::standard().iter() {
             assert!(TASKS.iter().any(|(name, ..)| *name == task.name), "{}", task.name);
         }
         let listops = settings_of("listops");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 
 use crate::generate::{Dataset, Split, SplitName};
-use crate::registry::{Label, Token};
+use crate::task::{Label, Token};
 
 /// The findings about a data set.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::{Label, TaskInfo, Token};
+use crate::task::{Label, TaskInfo, Token};
 use crate::tasks::listops;
 
 /// The first line of the interchange form.

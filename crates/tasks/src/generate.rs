@@ -1,13 +1,13 @@
-//! From (task, settings, seed) to examples, and to splits that share none.
+//! From a task, settings and a seed to examples, and to splits that share none.
 //!
 //! # How splits are kept apart
 //!
-//! Every sequence belongs to one split, whether it is ever drawn or not: the one that a hash of its tokens and the seed
-//! says, 5 in 8 sequences to train, 2 in 8 to held-out, 1 in 8 to test. Each split draws from a stream of its own and
-//! draws again whenever a sequence belongs elsewhere. So splits are disjoint by construction, also where the task has
-//! few sequences and the draws repeat; a split does not depend on the size of the others; and the first examples of a
-//! split stay the same when more are asked for. Among the sequences of its split every draw follows the distribution of
-//! the task. Where a task has so few sequences that none falls into a split, that is an error and not an endless search.
+//! Every sequence belongs to one split, whether it is ever drawn or not. A hash of its tokens and the seed decides which: 5
+//! of 8 sequences belong to train, 2 to held-out, 1 to test. Each split draws from its own random stream and discards
+//! sequences that belong to another split. So splits are disjoint by construction, even where a task has few sequences and
+//! draws repeat; a split does not depend on the size of the others; and the first examples of a split stay the same when
+//! more are asked for. Within a split, sequences follow the distribution of the task. If a task has so few sequences that
+//! none belongs to a split, generating fails instead of searching forever.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,10 +17,10 @@ use semfocus_kernels::{Key, Stream, fnv_1a};
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
-use crate::registry::{Label, Recipe, TaskInfo, Token};
 use crate::settings::{Settings, SettingsError};
+use crate::task::{Label, Recipe, TaskInfo, Token};
 
-/// A part of a data set.
+/// The parts of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SplitName {
@@ -28,16 +28,16 @@ pub enum SplitName {
     Train,
     /// Examples to measure generalisation with.
     HeldOut,
-    /// Examples kept for the very end.
+    /// Examples for a final measurement, untouched until all choices are made.
     Test,
 }
 
 impl SplitName {
-    /// All of them.
+    /// In the order in which data sets list their splits.
     pub const ALL: [SplitName; 3] = [SplitName::Train, SplitName::HeldOut, SplitName::Test];
 
-    /// The split that a sequence belongs to under a seed. Padding at its end must have been removed.
-    pub fn of(seed: u64, sequence: &[Token]) -> SplitName {
+    /// The split that a sequence belongs to. Padding at its end must have been removed.
+    pub fn for_sequence(seed: u64, sequence: &[Token]) -> SplitName {
         match Key::of_stream(seed, Stream::Data).named("splits").child(hash(sequence)).bits() >> 61 {
             0..=4 => SplitName::Train,
             5 | 6 => SplitName::HeldOut,
@@ -65,7 +65,7 @@ impl FromStr for SplitName {
     }
 }
 
-/// FNV-1a of the tokens, two bytes each, the lower one first.
+/// FNV-1a of the tokens, as two bytes each in little-endian order.
 pub(crate) fn hash(tokens: &[Token]) -> u64 {
     fnv_1a(tokens.iter().flat_map(|token| token.to_le_bytes()))
 }
@@ -75,18 +75,18 @@ pub(crate) fn hash(tokens: &[Token]) -> u64 {
 pub struct Example {
     /// The sequence as drawn, not padded to the width of a data set.
     pub tokens: Vec<Token>,
-    /// Its class.
+    /// The label on which generator and evaluator agree.
     pub label: Label,
 }
 
-/// A generator gave up: what was asked of it hardly ever happens.
+/// A generator gave up, because sequences of the lengths asked for hardly ever occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unlikely {
-    /// How many random numbers or expressions were tried.
+    /// How many sequences were tried.
     pub attempts: u64,
 }
 
-/// Why no examples could be made.
+/// Why examples could not be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum GenerateError {
@@ -97,6 +97,8 @@ pub enum GenerateError {
          change the parameters of the procedure"
     )]
     Unlikely { task: String, length: String, attempts: u64 },
+    #[error("the task `{task}` is wrongly defined: {problem}; the sequence is `{sequence}`")]
+    WrongTask { task: String, sequence: String, problem: String },
     #[error(
         "`{task}` has too few different sequences of length {length}: none of {attempts} draws was {wanted}; take \
          longer sequences or fewer examples"
@@ -104,10 +106,10 @@ pub enum GenerateError {
     Exhausted { task: String, length: String, attempts: u64, wanted: String },
 }
 
-/// So many draws in a row may be thrown away before a split counts as exhausted.
+/// A split counts as exhausted after this many discarded draws in a row.
 const MAX_REJECTIONS: u64 = 20_000;
 
-/// An endless source of examples of a task, without memory unless the task demands distinct sequences.
+/// An endless stream of examples of a task. Keeps no memory of earlier ones unless the task allows none twice.
 #[derive(Debug)]
 pub struct Examples<'a> {
     task: &'a TaskInfo,
@@ -116,19 +118,19 @@ pub struct Examples<'a> {
     seed: u64,
     split: Option<SplitName>,
     random: Random,
-    /// Hashes of the sequences given so far, if they must be distinct. Two sequences with one hash merely cost a draw.
+    /// Hashes of the sequences so far, if they must be distinct. A collision only costs a draw.
     seen: Option<HashSet<u64>>,
 }
 
 impl<'a> Examples<'a> {
-    /// The examples of a split; or, without one, of the task as it is defined: all its sequences, from a further stream.
+    /// The examples of a split. Without one, all sequences of the task may occur, drawn from a stream of their own.
     pub fn new(
         task: &'a TaskInfo,
         settings: &Settings,
-        seed: u64,
+        trial_seed: u64,
         split: Option<SplitName>,
     ) -> Result<Self, SettingsError> {
-        let lengths = settings.check(task)?;
+        let (lengths, seed) = (settings.check(task)?, settings.seed_for(trial_seed));
         let stream = split.map_or(3, |split| split as u64);
         Ok(Examples {
             task,
@@ -155,19 +157,22 @@ impl<'a> Examples<'a> {
                 }
             })?;
             let sequence = task.without_padding(&tokens);
-            if self.split.is_some_and(|split| split != SplitName::of(self.seed, sequence)) {
+            if self.split.is_some_and(|split| split != SplitName::for_sequence(self.seed, sequence)) {
                 continue;
             }
             if self.seen.as_mut().is_some_and(|seen| !seen.insert(hash(sequence))) {
                 continue;
             }
-            let label = task.label(sequence).expect("generators write legal sequences");
-            debug_assert_eq!(label, constructed, "generator and evaluator of {} disagree on {tokens:?}", task.name);
-            return Ok(Example { tokens, label });
+            return match self.check(&tokens, constructed) {
+                Ok(()) => Ok(Example { tokens, label: constructed }),
+                Err(problem) => {
+                    let sequence = task.written(&tokens);
+                    Err(GenerateError::WrongTask { task: task.name.to_owned(), sequence, problem })
+                }
+            };
         }
-        let new = if self.seen.is_some() { "new" } else { "" };
         let wanted = match (self.split, self.seen.is_some()) {
-            (None, _) => new.to_owned(),
+            (None, _) => "new".to_owned(),
             (Some(split), false) => format!("in the {split} split"),
             (Some(split), true) => format!("new and in the {split} split"),
         };
@@ -177,6 +182,23 @@ impl<'a> Examples<'a> {
             attempts: MAX_REJECTIONS,
             wanted,
         })
+    }
+
+    /// Holds the generator to the evaluator. This never fails for the tasks of this crate, but it may for others.
+    fn check(&self, tokens: &[Token], constructed: Label) -> Result<(), String> {
+        let label = self.task.label(tokens).map_err(|illegal| format!("its evaluator rejects {illegal}"))?;
+        if label != constructed {
+            return Err(format!("its generator says the label is {constructed}, its evaluator says {label}"));
+        }
+        if usize::from(label) >= self.task.classes.len() {
+            return Err(format!("it has no class for the label {label}"));
+        }
+        let lengths = &self.recipe.lengths;
+        if !lengths.contains(&tokens.len()) {
+            let (min, max) = (lengths.start(), lengths.end());
+            return Err(format!("{min} to {max} tokens were asked for, {} generated", tokens.len()));
+        }
+        Ok(())
     }
 }
 
@@ -197,7 +219,7 @@ pub struct Split {
     pub labels: Vec<Label>,
     /// The number of tokens of every example before padding.
     pub lengths: Vec<usize>,
-    /// Tokens of an example with its padding.
+    /// The length to which every sequence is padded.
     pub width: usize,
 }
 
@@ -228,41 +250,41 @@ impl Split {
         self.tokens.chunks_exact(self.width.max(1)).zip(self.labels.iter().copied())
     }
 
-    /// FNV-1a of all tokens and labels, two bytes each, the lower one first: the same bytes give the same number.
+    /// FNV-1a of all tokens and labels, as two bytes each in little-endian order.
     pub fn checksum(&self) -> u64 {
         fnv_1a(self.iter().flat_map(|(tokens, label)| tokens.iter().copied().chain([label])).flat_map(u16::to_le_bytes))
     }
 }
 
-/// A task's data, ready for training.
+/// Three disjoint splits, ready for training.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dataset {
-    /// Name of the task.
+    /// Name of the task or of the data file.
     pub name: String,
-    /// Number of token ids, the pad token included. Global tokens take the ids that follow.
+    /// Number of token ids, including the pad token. Global tokens take the ids that follow.
     pub vocabulary: usize,
     /// Number of classes.
     pub classes: usize,
     /// Id of the pad token.
     pub pad: Token,
-    /// Tokens of an example with its padding.
+    /// The length to which every sequence is padded.
     pub width: usize,
     /// Examples to train on.
     pub train: Split,
     /// Examples to measure generalisation with.
     pub held_out: Split,
-    /// Examples kept for the very end.
+    /// Examples for a final measurement; empty unless asked for.
     pub test: Split,
 }
 
 impl Dataset {
-    /// Generates the splits of a task: a pure function of its arguments.
-    pub fn generate(task: &TaskInfo, settings: &Settings, seed: u64) -> Result<Self, GenerateError> {
+    /// Generates the splits of a task: a pure function of its arguments. `settings.seed` takes precedence over the trial's.
+    pub fn generate(task: &TaskInfo, settings: &Settings, trial_seed: u64) -> Result<Self, GenerateError> {
         let (pad, width) = (task.pad(), settings.length_for(task).width());
-        let make = |name: SplitName, size: usize| -> Result<Split, GenerateError> {
-            let mut examples = Examples::new(task, settings, seed, Some(name))?;
+        let make = |name: SplitName| -> Result<Split, GenerateError> {
+            let mut examples = Examples::new(task, settings, trial_seed, Some(name))?;
             let mut split = Split::new(width);
-            for _ in 0..size {
+            for _ in 0..settings.sizes.get(name) {
                 let example = examples.draw()?;
                 split.push(&example.tokens, example.label, pad);
             }
@@ -274,9 +296,9 @@ impl Dataset {
             classes: task.classes.len(),
             pad,
             width,
-            train: make(SplitName::Train, settings.sizes.train)?,
-            held_out: make(SplitName::HeldOut, settings.sizes.held_out)?,
-            test: make(SplitName::Test, settings.sizes.test)?,
+            train: make(SplitName::Train)?,
+            held_out: make(SplitName::HeldOut)?,
+            test: make(SplitName::Test)?,
         })
     }
 

@@ -1,24 +1,24 @@
-//! Classification tasks for sequence models, defined exactly: the same task, settings and seed give the same bytes on
-//! every machine and in every version.
+//! Classification tasks for sequence models with exact definitions: the same task, settings and seed give the same bytes
+//! on every machine and in every version.
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the tasks themselves, one file each: alphabet, generator, evaluator, explanation | [`tasks`] |
-//! | the list of them, and what there is to know about a task | [`registry`] |
-//! | lengths, sizes of the splits, parameters | [`settings`] |
+//! | the tasks of this crate, one file each: alphabet, generator, evaluator, explanation | [`tasks`] |
+//! | how a task is defined, and the list of tasks | [`task`] |
+//! | lengths, sizes of the splits, seed, files, parameters | [`settings`] |
 //! | from a task and a seed to examples and disjoint splits | [`generate`](mod@generate) |
 //! | where random numbers come from | [`random`] |
-//! | how examples are written into files | [`formats`] |
-//! | a file of your own as a task | [`own`], [`lines`] |
-//! | a task or a file, whichever a name stands for | [`source`] |
-//! | which tokens a label hangs on | [`relevance`] |
-//! | what a data set gives away: balance, copies, baselines | [`audit`] |
+//! | how examples are written to files | [`formats`] |
+//! | data files of your own | [`own`], [`lines`] |
+//! | a task or data files, whichever a name stands for | [`source`] |
+//! | which tokens a label depends on | [`relevance`] |
+//! | properties of a data set: balance, copies, baselines | [`audit`] |
 //!
 //! ```
-//! use semfocus_tasks::{Dataset, Registry, Settings};
+//! use semfocus_tasks::{Dataset, Settings, Tasks};
 //!
-//! let registry = Registry::standard();
-//! let parity = registry.find("parity")?;
+//! let tasks = Tasks::standard();
+//! let parity = tasks.find("parity")?;
 //! assert_eq!(parity.label(&[1, 0, 1, 1])?, 1); // three ones: odd
 //!
 //! let data = Dataset::generate(parity, &Settings::default(), 7)?;
@@ -33,17 +33,18 @@ pub mod generate;
 pub mod lines;
 pub mod own;
 pub mod random;
-pub mod registry;
 pub mod relevance;
 pub mod settings;
 pub mod source;
+pub mod task;
 pub mod tasks;
 
 pub use audit::Audit;
 pub use formats::{Format, Writer};
-pub use generate::{Dataset, Example, Examples, GenerateError, Split, SplitName};
+pub use generate::{Dataset, Example, Examples, GenerateError, Split, SplitName, Unlikely};
 pub use lines::{Lines, ReadError, label_line};
 pub use own::OwnData;
-pub use registry::{Illegal, Label, Registry, Symbol, TaskInfo, Token, UnknownTask};
-pub use settings::{Length, ListOps, Settings, SettingsError, Sizes};
+pub use random::Random;
+pub use settings::{FileSet, Length, ListOps, Settings, SettingsError, Sizes};
 pub use source::{Source, SourceError};
+pub use task::{Illegal, Label, Recipe, Symbol, TaskInfo, Tasks, Token, UnknownTask, symbol};

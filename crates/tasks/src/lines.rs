@@ -1,24 +1,24 @@
-//! Text files line by line, with errors that say where they are.
+//! Reads text files line by line, with errors that say where they are.
 
 use std::io::{self, BufRead, Read};
 
-use crate::registry::{Label, TaskInfo, Token};
+use crate::task::{Label, TaskInfo, Token};
 
-/// Longer lines are refused, so that a file without line ends cannot fill the memory.
+/// Longer lines are refused, so that a file without line breaks cannot fill the memory.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// The greatest token id in a file: the pad token and global tokens must fit above it.
+/// Maximum token id in a file. The ids above it are left for the pad token and global tokens.
 pub const MAX_TOKEN: Token = 60_000;
 
-/// The greatest label in a file.
+/// Maximum label in a file.
 pub const MAX_LABEL: Label = 999;
 
 /// What is wrong in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// Where, counted in characters from 1.
+    /// Counted in characters from 1.
     pub column: usize,
-    /// What, and what to do.
+    /// What is wrong and, where possible, how to fix it.
     pub reason: String,
 }
 
@@ -27,7 +27,7 @@ impl LineError {
         Err(LineError { column, reason: reason.into() })
     }
 
-    /// The same with the place of its line.
+    /// Adds the place of the line.
     pub fn in_line(self, file: &str, line: usize) -> ReadError {
         ReadError::Line { file: file.to_owned(), line, column: self.column, reason: self.reason }
     }
@@ -43,6 +43,12 @@ pub enum ReadError {
     Line { file: String, line: usize, column: usize, reason: String },
     #[error("{file}: {reason}")]
     Whole { file: String, reason: String },
+    #[error(
+        "{file}, line {line}: this sequence is also in {earlier_file}, line {earlier_line}; the splits must not share \
+         sequences, but {examples} example{} of held-out or test also occur{} in an earlier file",
+        if *.examples == 1 { "" } else { "s" }, if *.examples == 1 { "s" } else { "" }
+    )]
+    Shared { file: String, line: usize, earlier_file: String, earlier_line: usize, examples: usize },
 }
 
 /// Reads lines of bounded length.
@@ -55,22 +61,22 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Lines of a reader; `file` is what errors call it.
+    /// The lines of a reader; errors call it `file`.
     pub fn new(file: impl Into<String>, reader: R) -> Self {
         Lines { file: file.into(), reader, number: 0, bytes: Vec::new() }
     }
 
-    /// What errors call the file.
+    /// The name of the file in errors.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The number of the line read last, from 1.
+    /// The number of the line that was read last, counted from 1.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// The next line without its end (`\n` or `\r\n`); nothing at the end of the file.
+    /// The next line without its line break (`\n` or `\r\n`), or nothing at the end of the file.
     pub fn read(&mut self) -> Result<Option<&str>, ReadError> {
         self.bytes.clear();
         let limit = MAX_LINE_BYTES as u64 + 2;
@@ -87,7 +93,7 @@ impl<R: BufRead> Lines<R> {
         }
         let mut start = 0;
         if self.number == 1 && self.bytes.starts_with(b"\xef\xbb\xbf") {
-            start = 3; // a byte order mark says nothing
+            start = 3; // skip a byte order mark
         }
         let wrong = |column: usize, reason: String| LineError { column, reason }.in_line(&self.file, self.number);
         if self.bytes.len() > MAX_LINE_BYTES {
@@ -97,13 +103,13 @@ impl<R: BufRead> Lines<R> {
             Ok(line) => Ok(Some(line)),
             Err(error) => {
                 let valid = String::from_utf8_lossy(&self.bytes[start..start + error.valid_up_to()]);
-                Err(wrong(valid.chars().count() + 1, "is not UTF-8 text".to_owned()))
+                Err(wrong(valid.chars().count() + 1, "this is not UTF-8 text".to_owned()))
             }
         }
     }
 }
 
-/// The words of a line, each with the column where it begins. Blanks separate them.
+/// The words of a line, separated by blanks, each with the column where it begins.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let (mut column, mut bytes) = (1, 0);
     text.split(' ').filter(|word| !word.is_empty()).map(move |word| {
@@ -119,19 +125,19 @@ pub(crate) fn end_column(text: &str) -> usize {
     text.chars().count() + 1
 }
 
-/// A whole number in decimal digits. One too great for the machine stands for the greatest.
+/// A whole number in decimal digits. One that does not fit becomes `usize::MAX`.
 pub(crate) fn whole_number(word: &str) -> Option<usize> {
     let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| word.parse().unwrap_or(usize::MAX))
 }
 
-/// A word for an error message: what it is, but not a megabyte of it.
+/// A word as error messages quote it: at most 20 characters.
 pub(crate) fn shown(word: &str) -> String {
     let shown: String = word.chars().take(20).flat_map(char::escape_debug).collect();
     if word.chars().nth(20).is_some() { format!("`{shown}…`") } else { format!("`{shown}`") }
 }
 
-/// The label of a line of token ids. What follows a tab, such as a label that is there already, is left aside.
+/// The label of a line of token ids. Anything after a tab, such as a label, is ignored.
 pub fn label_line(task: &TaskInfo, line: &str) -> Result<Label, LineError> {
     let sequence = line.split_once('\t').map_or(line, |(sequence, _)| sequence);
     let (mut tokens, mut columns) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! Which tokens of a sequence its label hangs on.
 
-use crate::registry::{TaskInfo, Token};
+use crate::task::{TaskInfo, Token};
 
 impl TaskInfo {
     /// The relevant positions of a legal sequence: those where another token, put there alone, gives a legal sequence with
@@ -30,10 +30,10 @@ impl TaskInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::registry::Registry;
+    use crate::task::Tasks;
 
     fn relevant(task: &str, tokens: &[u16]) -> Vec<usize> {
-        Registry::standard().find(task).unwrap().relevant_positions(tokens)
+        Tasks::standard().find(task).unwrap().relevant_positions(tokens)
     }
 
     #[test]

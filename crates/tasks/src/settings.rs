@@ -1,36 +1,38 @@
-//! What a data set is made from, besides the task and the seed.
+//! Settings of a data set: lengths, sizes of the splits, seed, files, parameters of ListOps.
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::registry::TaskInfo;
+use crate::generate::SplitName;
+use crate::task::TaskInfo;
 
-/// The greatest length of a sequence. Far beyond what is trained on; a mistyped number is caught.
+/// Maximum length of a sequence. Far longer than anything trained on, so that it only catches mistyped numbers.
 pub const MAX_LENGTH: usize = 100_000;
 
-/// The greatest number of examples of a split.
+/// Maximum number of examples of a split.
 pub const MAX_EXAMPLES: usize = 100_000_000;
 
 /// How long sequences are: all the same, or drawn for every example. Written `40` or `20..40`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(into = "String")]
 pub enum Length {
     /// Every sequence has this many tokens.
     Exactly(usize),
-    /// Lengths vary between two bounds. Whether the bounds themselves occur is up to the task: see
+    /// Lengths vary between two bounds. Whether the bounds themselves occur depends on the task; see
     /// [`TaskInfo::lengths`].
     Between(usize, usize),
 }
 
 impl Length {
-    /// The number of columns of a data set: shorter sequences are padded at the end up to it.
+    /// The length to which sequences are padded.
     pub fn width(&self) -> usize {
         match *self {
             Length::Exactly(length) => length,
-            Length::Between(_, longest) => longest,
+            Length::Between(_, max) => max,
         }
     }
 }
@@ -39,7 +41,7 @@ impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Length::Exactly(length) => write!(f, "{length}"),
-            Length::Between(shortest, longest) => write!(f, "{shortest}..{longest}"),
+            Length::Between(min, max) => write!(f, "{min}..{max}"),
         }
     }
 }
@@ -47,14 +49,6 @@ impl fmt::Display for Length {
 impl From<Length> for String {
     fn from(length: Length) -> Self {
         length.to_string()
-    }
-}
-
-impl TryFrom<String> for Length {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
     }
 }
 
@@ -69,12 +63,12 @@ impl FromStr for Length {
         let text = text.trim();
         let length = match text.split_once("..") {
             None => number(text).map(Length::Exactly),
-            Some((low, high)) => number(low).zip(number(high)).map(|(low, high)| Length::Between(low, high)),
+            Some((min, max)) => number(min).zip(number(max)).map(|(min, max)| Length::Between(min, max)),
         };
         match length {
             None => Err(format!("expected a length such as `40`, or a range such as `20..40`, not `{text}`")),
-            Some(Length::Between(low, high)) if low > high => {
-                Err(format!("the range `{text}` is empty; write `{high}..{low}`?"))
+            Some(Length::Between(min, max)) if min > max => {
+                Err(format!("the range `{text}` is empty; did you mean `{max}..{min}`?"))
             }
             Some(length) if length.width() > MAX_LENGTH => Err(format!("lengths go up to {MAX_LENGTH}, not `{text}`")),
             Some(length) => Ok(length),
@@ -83,14 +77,13 @@ impl FromStr for Length {
 }
 
 /// The parameters of the procedure that grows ListOps expressions. The other tasks have none.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ListOps {
-    /// Greatest depth of an expression: nodes at this depth are digits. The root has depth 1.
+    /// Maximum depth of an expression: nodes at this depth are digits. The root has depth 1.
     pub max_depth: usize,
-    /// Greatest number of arguments of an operator. The least is 2.
+    /// Maximum number of arguments of an operator. The minimum is 2.
     pub max_args: usize,
-    /// Probability that a node above the greatest depth is an operator.
+    /// Probability that a node above the maximum depth is an operator.
     pub operator_probability: f64,
 }
 
@@ -100,16 +93,26 @@ impl Default for ListOps {
     }
 }
 
-/// How many examples each split has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// How many examples each split has. For data files these are upper limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Examples to train on.
     pub train: usize,
     /// Examples to measure generalisation with.
     pub held_out: usize,
-    /// Examples kept for the very end; none unless asked for.
+    /// Examples for a final measurement, untouched until all choices are made.
     pub test: usize,
+}
+
+impl Sizes {
+    /// The size of one split.
+    pub fn get(&self, split: SplitName) -> usize {
+        match split {
+            SplitName::Train => self.train,
+            SplitName::HeldOut => self.held_out,
+            SplitName::Test => self.test,
+        }
+    }
 }
 
 impl Default for Sizes {
@@ -118,24 +121,38 @@ impl Default for Sizes {
     }
 }
 
-/// Settings of a data set. With the name of the task and a seed, they determine every byte of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Data files, one for each split. Without `train` there must be no other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSet {
+    /// Examples to train on.
+    pub train: Option<PathBuf>,
+    /// Examples to measure generalisation with; required with `train`.
+    pub held_out: Option<PathBuf>,
+    /// Examples for a final measurement; optional.
+    pub test: Option<PathBuf>,
+}
+
+/// Settings of a data set. With the name of the task and the trial's seed, they determine every byte of it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
+    /// Seed of the data; the trial's if none is given. With a seed of its own, all trials see the same data.
+    pub seed: Option<u64>,
     /// Lengths of the sequences; the task's default if none is given.
     pub length: Option<Length>,
     /// Sizes of the splits.
     pub sizes: Sizes,
+    /// Data files to use instead of a generated data set.
+    pub files: FileSet,
     /// Parameters of the task `listops`.
     pub listops: ListOps,
 }
 
-/// What is wrong with settings.
+/// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SettingsError {
-    #[error("`{task}` needs sequences of at least {least} token{}, got length {length}", if *.least == 1 { "" } else { "s" })]
-    TooShort { task: String, least: usize, length: Length },
+    #[error("`{task}` needs sequences of at least {min} token{}, got length {length}", if *.min == 1 { "" } else { "s" })]
+    TooShort { task: String, min: usize, length: Length },
     #[error("no length lies strictly between the bounds of `{length}`; `{task}` excludes both")]
     NothingBetween { task: String, length: Length },
     #[error("lengths go up to {MAX_LENGTH}, got {length}")]
@@ -145,7 +162,7 @@ pub enum SettingsError {
     #[error("`{field}` must be {rule}, got {value}")]
     ListOps { field: &'static str, rule: &'static str, value: String },
     #[error("the {split} split can have at most {MAX_EXAMPLES} examples, got {size}")]
-    TooMany { split: &'static str, size: usize },
+    TooMany { split: SplitName, size: usize },
 }
 
 impl Settings {
@@ -154,15 +171,20 @@ impl Settings {
         Settings { length: Some(length), ..Settings::default() }
     }
 
-    /// The length that holds for a task.
+    /// The seed of the data of a trial.
+    pub fn seed_for(&self, trial_seed: u64) -> u64 {
+        self.seed.unwrap_or(trial_seed)
+    }
+
+    /// The lengths of a task's sequences: those asked for, or the task's default.
     pub fn length_for(&self, task: &TaskInfo) -> Length {
         self.length.unwrap_or(task.default_length)
     }
 
-    /// Checks the settings against a task, and gives the lengths its sequences may have.
+    /// Checks the settings against a task and returns the lengths that its sequences may have.
     pub fn check(&self, task: &TaskInfo) -> Result<RangeInclusive<usize>, SettingsError> {
-        let Sizes { train, held_out, test } = self.sizes;
-        for (split, size) in [("training", train), ("held-out", held_out), ("test", test)] {
+        for split in SplitName::ALL {
+            let size = self.sizes.get(split);
             if size > MAX_EXAMPLES {
                 return Err(SettingsError::TooMany { split, size });
             }
@@ -178,7 +200,7 @@ impl Settings {
             return Err(SettingsError::NothingBetween { task: name(), length });
         }
         if *lengths.start() < task.min_length {
-            return Err(SettingsError::TooShort { task: name(), least: task.min_length, length });
+            return Err(SettingsError::TooShort { task: name(), min: task.min_length, length });
         }
         if task.name == crate::tasks::listops::INFO.name && *lengths.start() > 1 && *lengths.end() < 4 {
             return Err(SettingsError::NoSuchExpression { length });

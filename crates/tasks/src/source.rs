@@ -1,54 +1,86 @@
-//! Where examples come from: a task of the registry, or a file of your own.
+//! Where examples come from: a generated task, or data files of your own.
 
 use std::path::Path;
 
 use crate::generate::{Dataset, GenerateError};
 use crate::lines::ReadError;
 use crate::own::OwnData;
-use crate::registry::{Registry, TaskInfo, Token, UnknownTask};
-use crate::settings::Settings;
+use crate::settings::{FileSet, Settings, Sizes};
+use crate::task::{TaskInfo, Tasks, Token, UnknownTask};
 
-/// A task or a file.
+/// A task or data files.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A task of the registry.
+    /// A task that generates its examples.
     Task(Box<TaskInfo>),
-    /// The contents of a data file.
+    /// The contents of data files.
     Own(OwnData),
 }
 
-/// Why a name stands for no source.
+/// Why there are no examples under a name.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Neither a task nor a path.
+    /// The name is neither that of a task nor a path.
     #[error(transparent)]
     Unknown(#[from] UnknownTask),
-    /// A path whose file is no data file.
+    /// A file cannot be read or used.
     #[error(transparent)]
     File(#[from] ReadError),
+    /// There is a train file but no held-out file.
+    #[error("`data.train_file` is set but `data.held_out_file` is not; both are needed")]
+    NoHeldOutFile,
+    /// There is a held-out or test file but no train file.
+    #[error("`data.{0}` is set but `data.train_file` is not")]
+    NoTrainFile(&'static str),
 }
 
 impl Source {
-    /// A task of the registry, or the file at a path.
-    pub fn find(name: &str) -> Result<Self, SourceError> {
+    /// Finds a task by its name, or reads data files.
+    ///
+    /// If `files` names a train file, the examples are those of the files, and `name` is whatever the data set is to be
+    /// called; if empty, it is called like the train file. Otherwise `name` is that of a task or the path of a single data
+    /// file, which is split.
+    pub fn find(name: &str, tasks: &Tasks, files: &FileSet) -> Result<Self, SourceError> {
+        match files {
+            FileSet { train: Some(train), held_out: Some(held_out), test } => {
+                Ok(Source::Own(OwnData::read_files(name, train, held_out, test.as_deref())?))
+            }
+            FileSet { train: Some(_), held_out: None, .. } => Err(SourceError::NoHeldOutFile),
+            FileSet { held_out: Some(_), .. } => Err(SourceError::NoTrainFile("held_out_file")),
+            FileSet { test: Some(_), .. } => Err(SourceError::NoTrainFile("test_file")),
+            FileSet { train: None, held_out: None, test: None } => Source::find_by_name(name, tasks),
+        }
+    }
+
+    fn find_by_name(name: &str, tasks: &Tasks) -> Result<Self, SourceError> {
         let path = Path::new(name);
         let looks_like_a_path = name.contains(['/', '\\', '.']) || path.exists();
-        match Registry::standard().find(name) {
+        match tasks.find(name) {
             Ok(task) => Ok(Source::Task(Box::new(task.clone()))),
             Err(_) if looks_like_a_path => Ok(Source::Own(OwnData::read(path)?)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The splits under a seed.
-    pub fn dataset(&self, settings: &Settings, seed: u64) -> Result<Dataset, GenerateError> {
+    /// The sizes to use where none are asked for: all examples if every split has its file, otherwise the usual 5,000,
+    /// 2,000 and 0.
+    pub fn default_sizes(&self) -> Sizes {
         match self {
-            Source::Task(task) => Dataset::generate(task, settings, seed),
-            Source::Own(own) => Ok(own.dataset(&settings.sizes, seed)),
+            Source::Own(own) => own.file_sizes().unwrap_or_default(),
+            Source::Task(_) => Sizes::default(),
         }
     }
 
-    /// Number of token ids, the pad token included.
+    /// The splits that a trial sees. They depend on `settings.seed` or, without it, on the trial's seed. With data files
+    /// the sizes are upper limits.
+    pub fn dataset(&self, settings: &Settings, trial_seed: u64) -> Result<Dataset, GenerateError> {
+        match self {
+            Source::Task(task) => Dataset::generate(task, settings, trial_seed),
+            Source::Own(own) => Ok(own.dataset(settings, trial_seed)),
+        }
+    }
+
+    /// Number of token ids, including the pad token.
     pub fn vocabulary(&self) -> usize {
         usize::from(self.pad()) + 1
     }
@@ -69,7 +101,7 @@ impl Source {
         }
     }
 
-    /// Tokens of an example with its padding.
+    /// The length to which every sequence is padded.
     pub fn width(&self, settings: &Settings) -> usize {
         match self {
             Source::Task(task) => settings.length_for(task).width(),
@@ -77,7 +109,7 @@ impl Source {
         }
     }
 
-    /// A number that stands for the contents of a file; none for a task, whose name says it all.
+    /// A checksum of the contents of all data files; none for a task, which is determined by its name.
     pub fn checksum(&self) -> Option<u64> {
         match self {
             Source::Task(_) => None,

@@ -49,7 +49,7 @@ fn finds_no_leak_in_generated_data() {
 fn finds_leaks_copies_and_contradictions() {
     let text = "0 1\t1\n0 1\t0\n1 1\t1\n0 0\t1\n";
     let own = OwnData::parse("x".to_owned(), Lines::new("x", text.as_bytes())).unwrap();
-    let mut data = own.dataset(&Sizes::default(), 1);
+    let mut data = own.dataset(&Settings::default(), 1);
     // Put everything into both splits by hand.
     let all: Vec<_> = own.iter().collect();
     for split in [&mut data.train, &mut data.held_out] {

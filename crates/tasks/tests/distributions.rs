@@ -5,8 +5,8 @@ mod common;
 
 use common::{assert_fits, chi_squared, task};
 use semfocus_kernels::Key;
+use semfocus_tasks::Recipe;
 use semfocus_tasks::random::Random;
-use semfocus_tasks::registry::Recipe;
 use semfocus_tasks::{Dataset, Examples, Length, ListOps, Settings, SplitName, Token};
 
 fn sequences(name: &str, length: usize, count: usize) -> Vec<Vec<Token>> {
@@ -220,7 +220,7 @@ fn lengths_of_a_range_are_uniform_and_sequences_are_padded() {
 fn sequences_belong_to_splits_in_the_stated_shares() {
     let mut counts = [0; 3];
     for tokens in sequences("parity", 40, 40_000) {
-        counts[SplitName::of(1, &tokens) as usize] += 1;
+        counts[SplitName::for_sequence(1, &tokens) as usize] += 1;
     }
     assert_fits("splits", &counts, &[5.0, 2.0, 1.0]);
 }

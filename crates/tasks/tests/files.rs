@@ -7,12 +7,14 @@ use std::io::{BufReader, Cursor, Read};
 use common::task;
 use proptest::prelude::*;
 use semfocus_tasks::formats::nested;
-use semfocus_tasks::{
-    Examples, Format, Lines, OwnData, ReadError, Registry, Settings, Sizes, Token, Writer, label_line,
-};
+use semfocus_tasks::{Examples, Format, Lines, OwnData, ReadError, Settings, Sizes, Tasks, Token, Writer, label_line};
 
 fn parse(bytes: &[u8]) -> Result<OwnData, ReadError> {
     OwnData::parse("mine".to_owned(), Lines::new("mine.txt", Cursor::new(bytes)))
+}
+
+fn with_sizes(train: usize, held_out: usize, test: usize) -> Settings {
+    Settings { sizes: Sizes { train, held_out, test }, ..Settings::default() }
 }
 
 fn complaint(text: &str) -> String {
@@ -30,7 +32,7 @@ proptest! {
     #[test]
     fn nearly_right_files_never_panic(text in "(Source\tTarget\n)?([0-9(\\[MAXSIN\\]) \t\r]{0,12}(\t[0-9]{1,2})?\n){0,8}") {
         let _ = parse(text.as_bytes());
-        for task in Registry::standard().iter() {
+        for task in Tasks::standard().iter() {
             for line in text.lines() {
                 if let Err(error) = label_line(task, line) {
                     prop_assert!(error.column >= 1 && error.column <= line.chars().count() + 1);
@@ -47,8 +49,8 @@ fn own_data_with_ids() {
     assert_eq!(data.classes, ["0", "1"]);
     let examples: Vec<(&[Token], u16)> = data.iter().collect();
     assert_eq!(examples, [(&[0, 3, 1][..], 1), (&[2, 2][..], 0)]);
-    let all = data.dataset(&Sizes::default(), 1);
-    assert_eq!(all.train.len() + all.held_out.len(), 2);
+    let all = data.dataset(&with_sizes(2, 2, 2), 1);
+    assert_eq!(all.train.len() + all.held_out.len() + all.test.len(), 2);
     assert_eq!((all.vocabulary, all.classes, all.pad, all.width), (5, 2, 4, 3));
 }
 
@@ -69,13 +71,19 @@ fn own_data_with_words_has_ids_by_order_not_by_line() {
 fn copies_stay_in_one_split() {
     let text: String = (0..2000).map(|i| format!("{} {}\t{}\n", i % 40, i % 5, i % 2)).collect();
     let data = parse(text.as_bytes()).unwrap();
-    let sizes = Sizes { train: 10_000, held_out: 10_000, test: 10_000 };
-    let all = data.dataset(&sizes, 3);
+    let all = data.dataset(&with_sizes(10_000, 10_000, 10_000), 3);
     assert_eq!(all.train.len() + all.held_out.len() + all.test.len(), 2000);
     assert!(semfocus_tasks::Audit::new(&all).overlaps.iter().all(|overlap| overlap.sequences == 0));
     assert!(all.held_out.len() > 100 && all.test.len() > 50);
-    let without_test = data.dataset(&Sizes { test: 0, ..sizes }, 3);
-    assert_eq!(without_test.train.len(), all.train.len() + all.test.len());
+    let without_test = data.dataset(&with_sizes(10_000, 10_000, 0), 3);
+    assert!(without_test.test.is_empty());
+    assert_eq!(
+        (&without_test.train, &without_test.held_out),
+        (&all.train, &all.held_out),
+        "the test share stays aside"
+    );
+    let one_seed = Settings { seed: Some(3), ..with_sizes(10_000, 10_000, 10_000) };
+    assert_eq!(data.dataset(&one_seed, 4), all, "the seed of the data takes precedence over the trial's");
 }
 
 #[test]
@@ -83,17 +91,23 @@ fn mistakes_are_shown_with_line_and_column() {
     assert_eq!(complaint(""), "mine.txt: has no examples");
     assert_eq!(
         complaint("0 1\t1\n\n"),
-        "mine.txt, line 2, column 1: the line is empty; every line holds tokens, a tab and a label"
+        "mine.txt, line 2, column 1: the line is empty; every line must hold tokens, a tab and a label"
     );
     assert_eq!(complaint("0 1\t1\n0 1"), "mine.txt, line 2, column 4: a tab and a label must follow the tokens");
     assert_eq!(complaint("0 1\t"), "mine.txt, line 1, column 5: a label must follow the tab");
     assert_eq!(complaint("\t1"), "mine.txt, line 1, column 1: the line has no tokens before the tab");
-    assert_eq!(complaint("0 1\t1 2"), "mine.txt, line 1, column 6: the label is one word, and nothing follows it");
-    assert_eq!(complaint("0 1\t1\t2"), "mine.txt, line 1, column 6: the label is one word, and nothing follows it");
+    assert_eq!(
+        complaint("0 1\t1 2"),
+        "mine.txt, line 1, column 6: the label must be a single word at the end of the line"
+    );
+    assert_eq!(
+        complaint("0 1\t1\t2"),
+        "mine.txt, line 1, column 6: the label must be a single word at the end of the line"
+    );
     assert_eq!(complaint("0 70000\t1"), "mine.txt, line 1, column 3: token ids go up to 60000, not `70000`");
     assert_eq!(complaint("0 7\t1000"), "mine.txt, line 1, column 5: label ids go up to 999, not `1000`");
     let error = parse(b"0 1\t1\n\xc3\xa4 \xff\t1\n").unwrap_err().to_string();
-    assert_eq!(error, "mine.txt, line 2, column 3: is not UTF-8 text");
+    assert_eq!(error, "mine.txt, line 2, column 3: this is not UTF-8 text");
 }
 
 #[test]
@@ -105,8 +119,8 @@ fn interchange_files_are_checked() {
     assert_eq!((data.pad(), data.classes.len()), (15, 10));
     assert_eq!(parse(tsv("[MAX 3 4 ]", "4").as_bytes()).unwrap(), data, "round brackets do not matter");
     let line = |rest: &str| format!("mine.txt, line 2, column {rest}");
-    assert_eq!(complaint(&tsv("( [MAX 3 4 ]", "4")), line("13: 1 of the `(` lack their `)`"));
-    assert_eq!(complaint(&tsv("[MAX 3 ) 4 ]", "4")), line("8: `)` without its `(`"));
+    assert_eq!(complaint(&tsv("( [MAX 3 4 ]", "4")), line("13: 1 `(` without a matching `)`"));
+    assert_eq!(complaint(&tsv("[MAX 3 ) 4 ]", "4")), line("8: `)` without a matching `(`"));
     assert_eq!(complaint(&tsv("[MAX 3 4", "4")), line("9: ends too early: [MAX at token 1 lacks its `]`"));
     assert_eq!(complaint(&tsv("[MAX 3 ] ]", "4")), line("10: the expression was complete before this token"));
     assert_eq!(complaint(&tsv("[MAX 3 4 ] 5", "4")), line("12: the expression was complete before this token"));
@@ -127,7 +141,7 @@ fn nesting_is_that_of_the_interchange_format() {
 
 #[test]
 fn what_is_written_is_read_again() {
-    for task in Registry::standard().iter() {
+    for task in Tasks::standard().iter() {
         for format in [Format::Tokens, Format::Text, Format::Tsv] {
             let settings = Settings::default();
             let Ok(writer) = Writer::new(task, format, settings.length_for(task).width()) else {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{all_sequences, draw, task};
 use proptest::prelude::*;
-use semfocus_tasks::registry::Recipe;
-use semfocus_tasks::{Label, ListOps, Registry, Token};
+use semfocus_tasks::Recipe;
+use semfocus_tasks::{Label, ListOps, Tasks, Token};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -15,8 +15,8 @@ proptest! {
     /// What the generator knows from its construction is what the evaluator reads from the finished sequence.
     #[test]
     fn generator_and_evaluator_agree(seed: u64, which in 0usize..8, low in 4usize..70, more in 0usize..30) {
-        let registry = Registry::standard();
-        let task = registry.iter().nth(which).unwrap();
+        let tasks = Tasks::standard();
+        let task = tasks.iter().nth(which).unwrap();
         let lengths = low..=low + if task.name == "listops" { more + 20 } else { more };
         let recipe = Recipe { lengths: lengths.clone(), listops: ListOps::default() };
         let (tokens, constructed) = draw(task, &recipe, seed);
@@ -32,7 +32,7 @@ proptest! {
     /// No sequence of numbers makes an evaluator panic, and its complaint points into the sequence or just behind it.
     #[test]
     fn any_tokens_are_judged_without_panic(tokens in prop::collection::vec(0u16..20, 0..40)) {
-        for task in Registry::standard().iter() {
+        for task in Tasks::standard().iter() {
             match task.label(&tokens) {
                 Ok(label) => {
                     prop_assert!(usize::from(label) < task.classes.len());
@@ -271,7 +271,7 @@ fn examples_of_the_definitions() {
     assert_eq!(label("listops", &[12, 1, 4, 14]), Ok(2), "the median of 1 and 4 is 2.5");
     assert_eq!(label("listops", &[13, 9, 9, 9, 14]), Ok(7));
     let complaint = |name: &str, tokens: &[Token]| label(name, tokens).unwrap_err().to_string();
-    assert_eq!(complaint("parity", &[0, 2, 1]), "token 2: the pad token 2 may stand at the end only");
+    assert_eq!(complaint("parity", &[0, 2, 1]), "token 2: the pad token 2 is only allowed at the end");
     assert_eq!(
         complaint("parity", &[0, 7]),
         "token 2: there is no token 7; `parity` has tokens 0 to 1 and pads with 2"
@@ -311,7 +311,7 @@ fn deep_expressions_do_not_exhaust_the_stack() {
 
 #[test]
 fn every_task_is_described_completely() {
-    for task in Registry::standard().iter() {
+    for task in Tasks::standard().iter() {
         for text in [task.summary, task.tests, task.source] {
             assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", task.name);
         }

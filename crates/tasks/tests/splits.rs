@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashSet;
 
 use common::task;
-use semfocus_tasks::{Dataset, Examples, Length, ListOps, Registry, Settings, Sizes, SplitName, Token};
+use semfocus_tasks::{Dataset, Examples, FileSet, Length, ListOps, Settings, Sizes, Source, SplitName, Tasks, Token};
 
 fn small(length: Option<Length>) -> Settings {
     Settings { length, sizes: Sizes { train: 300, held_out: 200, test: 100 }, ..Settings::default() }
@@ -15,7 +15,7 @@ fn small(length: Option<Length>) -> Settings {
 #[test]
 fn bytes_never_change() {
     let mut found = String::new();
-    for task in Registry::standard().iter() {
+    for task in Tasks::standard().iter() {
         let by_default = Dataset::generate(task, &small(None), 1).unwrap();
         let ranged = Length::Between(21, if task.name == "listops" { 90 } else { 33 });
         let ranged = Dataset::generate(task, &small(Some(ranged)), 2).unwrap();
@@ -44,7 +44,7 @@ fn sequences(data: &Dataset, split: SplitName) -> HashSet<Vec<Token>> {
 #[test]
 fn splits_share_no_sequence_also_where_sequences_are_few() {
     let short = [None, Some(Length::Exactly(8)), Some(Length::Between(5, 9))];
-    for task in Registry::standard().iter().filter(|task| task.name != "listops") {
+    for task in Tasks::standard().iter().filter(|task| task.name != "listops") {
         for length in short {
             for seed in 0..5 {
                 let data = Dataset::generate(task, &small(length), seed).unwrap();
@@ -82,15 +82,29 @@ fn listops_has_the_lengths_and_no_expression_twice() {
 
 #[test]
 fn a_split_does_not_depend_on_the_sizes() {
-    for task in Registry::standard().iter() {
+    for task in Tasks::standard().iter() {
         let few =
             Dataset::generate(task, &Settings { sizes: Sizes { train: 20, held_out: 10, test: 0 }, ..small(None) }, 7);
         let (few, many) = (few.unwrap(), Dataset::generate(task, &small(None), 7).unwrap());
         assert_eq!(few.train.tokens, many.train.tokens[..20 * many.width], "{}", task.name);
         assert_eq!(few.held_out.labels, many.held_out.labels[..10]);
+        let tested = Settings { sizes: Sizes { train: 20, held_out: 10, test: 30 }, ..small(None) };
+        let tested = Dataset::generate(task, &tested, 7).unwrap();
+        assert_eq!((&tested.train, &tested.held_out), (&few.train, &few.held_out), "whatever the size of test");
+        assert_eq!((few.test.len(), &tested.test.tokens[..]), (0, &many.test.tokens[..30 * many.width]));
         let other = Dataset::generate(task, &small(None), 8).unwrap();
         assert_ne!(other.train, many.train, "another seed, other data");
     }
+}
+
+#[test]
+fn a_seed_of_the_data_gives_all_trials_the_same_data() {
+    let parity = Source::find("parity", &Tasks::standard(), &FileSet::default()).unwrap();
+    let fixed = Settings { seed: Some(5), ..small(None) };
+    let data = parity.dataset(&fixed, 1).unwrap();
+    assert_eq!(parity.dataset(&fixed, 2).unwrap(), data);
+    assert_eq!(parity.dataset(&small(None), 5).unwrap(), data, "as a trial with this seed would see it");
+    assert_ne!(parity.dataset(&small(None), 1).unwrap().train, data.train);
 }
 
 #[test]
@@ -145,7 +159,7 @@ fn lengths_are_read_and_written() {
     }
     let complaint = |text: &str| text.parse::<Length>().unwrap_err();
     assert_eq!(complaint("x"), "expected a length such as `40`, or a range such as `20..40`, not `x`");
-    assert_eq!(complaint("40..20"), "the range `40..20` is empty; write `20..40`?");
+    assert_eq!(complaint("40..20"), "the range `40..20` is empty; did you mean `20..40`?");
     assert_eq!(complaint("99999999999999999999999"), "lengths go up to 100000, not `99999999999999999999999`");
     for text in ["", "-1", "..", "1..", "..4", "1..2..3", "1.5", "+4"] {
         assert!(text.parse::<Length>().is_err(), "{text}");
@@ -154,13 +168,13 @@ fn lengths_are_read_and_written() {
 
 #[test]
 fn unknown_names_are_explained() {
-    let registry = Registry::standard();
-    let complaint = |name: &str| registry.find(name).unwrap_err().to_string();
+    let tasks = Tasks::standard();
+    let complaint = |name: &str| tasks.find(name).unwrap_err().to_string();
     assert_eq!(complaint("paritty"), "unknown task `paritty`; did you mean `parity`?");
     assert_eq!(complaint("Even_Pairs"), "unknown task `Even_Pairs`; did you mean `even-pairs`?");
     assert_eq!(
         complaint("modular-arithmetics"),
         "unknown task `modular-arithmetics`; did you mean `modular-arithmetic`?"
     );
-    assert!(complaint("chess").contains("known are `listops`, `parity`"), "{}", complaint("chess"));
+    assert!(complaint("chess").contains("the tasks are `listops`, `parity`"), "{}", complaint("chess"));
 }

@@ -6,7 +6,7 @@ use semfocus_lab::TrialSettings;
 use semfocus_lab::settings::Goal;
 use semfocus_lab::store::{State, StoredTrial};
 use semfocus_nn::{ModelConfig, Registry, cost};
-use semfocus_tasks::Source;
+use semfocus_tasks::{Source, Tasks};
 use serde::Serialize;
 
 use crate::stats::{Arrival, area_under_curve};
@@ -80,7 +80,7 @@ impl Costs {
     fn epoch(&mut self, settings: &TrialSettings) -> Option<f64> {
         let key = TrialSettings { seed: 0, ..settings.clone() }.identity();
         *self.known.entry(key).or_insert_with(|| {
-            let source = Source::find(&settings.task).ok()?;
+            let source = Source::find(&settings.task, &Tasks::standard(), &settings.data.files).ok()?;
             let attention = Registry::standard().parse(&settings.mechanism).ok()?;
             let length = source.width(&settings.data) + attention.spec.globals;
             let (vocabulary, classes) = (source.vocabulary(), source.classes());

@@ -352,6 +352,6 @@ fn checked_mechanisms(given: &Given<Vec<String>>) -> Result<Vec<String>, Experim
 }
 
 fn own_length(task: &str) -> String {
-    let registry = semfocus_tasks::Registry::standard();
+    let registry = semfocus_tasks::Tasks::standard();
     registry.get(task).map_or_else(|| "the file's".to_owned(), |task| task.default_length.to_string())
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use semfocus_kernels::{Key, fnv_1a};
-use semfocus_tasks::Source;
+use semfocus_tasks::{Source, Tasks};
 use toml::Value;
 
 use super::Experiment;
@@ -56,7 +56,8 @@ pub struct Trial {
 impl Trial {
     /// The trial with these settings, such as those of a stored one; what follows from its task is filled in.
     pub fn of(mut settings: TrialSettings) -> Result<Self, String> {
-        let source = Source::find(&settings.task).map_err(|error| error.to_string())?;
+        let source = Source::find(&settings.task, &Tasks::standard(), &settings.data.files)
+            .map_err(|error| error.to_string())?;
         fit_to(&mut settings, &source);
         if settings.data_checksum != checksum(&source) {
             return Err(format!("{} has changed since the trial was trained", settings.task));
@@ -174,7 +175,8 @@ impl Experiment {
     }
 
     fn source(&self, settings: &TrialSettings) -> Result<Source, ExperimentError> {
-        Source::find(&settings.task).map_err(|wrong| self.error("task", wrong.to_string()))
+        Source::find(&settings.task, &Tasks::standard(), &settings.data.files)
+            .map_err(|wrong| self.error("task", wrong.to_string()))
     }
 
     /// Fills in what follows from the task, and checks the settings against it.
@@ -192,7 +194,7 @@ impl Experiment {
                     return Err(self.error("data.checksum", message));
                 }
                 settings.data_checksum = found;
-                let data = own.dataset(&settings.data.sizes, settings.seed);
+                let data = own.dataset(&settings.data, settings.seed);
                 if data.train.is_empty() || data.held_out.is_empty() {
                     let message = format!("{} has too few different sequences for two splits", settings.task);
                     return Err(self.error("task", message));

@@ -1,33 +1,27 @@
 //! `cycle-navigation`: where does a walk on a cycle of five places end?
 
-use super::{CHOMSKY, USUAL_LENGTH, joined};
+use super::{CHOMSKY, joined};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
-use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "cycle-navigation",
     summary: "the end of a walk of uniform moves on a cycle of 5 places that begins at place 0",
     tests: "adding modulo 5: every move matters, their order does not",
     source: CHOMSKY,
-    alphabet: &[symbol("-1", "one place back"), symbol("0", "stay"), symbol("+1", "one place forward")],
-    classes: &[
-        symbol("0", "place 0"),
-        symbol("1", "place 1"),
-        symbol("2", "place 2"),
-        symbol("3", "place 3"),
-        symbol("4", "place 4"),
-    ],
-    default_length: USUAL_LENGTH,
-    min_length: 1,
-    excludes_bounds: false,
-    distinct: false,
-    lesson_length: Length::Between(6, 10),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("cycle-navigation", ALPHABET, CLASSES, generate, evaluate)
 };
+
+const ALPHABET: &[Symbol] = &[symbol("-1", "one place back"), symbol("0", "stay"), symbol("+1", "one place forward")];
+
+const CLASSES: &[Symbol] = &[
+    symbol("0", "place 0"),
+    symbol("1", "place 1"),
+    symbol("2", "place 2"),
+    symbol("3", "place 3"),
+    symbol("4", "place 4"),
+];
 
 const PLACES: usize = 5;
 

@@ -1,27 +1,20 @@
 //! `even-pairs`: is the number of unequal neighbours odd?
 
-use super::{BITS, CHOMSKY, USUAL_LENGTH, count, digits};
+use super::{BITS, CHOMSKY, count, digits};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
-use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "even-pairs",
     summary: "whether uniform bits have an odd number of unequal neighbours",
     tests: "comparing neighbours, or seeing that it is enough to compare the first bit with the last",
     source: CHOMSKY,
-    alphabet: BITS,
-    classes: &[symbol("0", "an even number of unequal neighbours"), symbol("1", "an odd number of unequal neighbours")],
-    default_length: USUAL_LENGTH,
-    min_length: 1,
-    excludes_bounds: false,
-    distinct: false,
-    lesson_length: Length::Between(6, 10),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("even-pairs", BITS, CLASSES, generate, evaluate)
 };
+
+const CLASSES: &[Symbol] =
+    &[symbol("0", "an even number of unequal neighbours"), symbol("1", "an odd number of unequal neighbours")];
 
 /// From the construction the label is known without looking at pairs: bits that change an odd number of times end on the
 /// other value than they began with.

@@ -4,7 +4,7 @@
 //! Every such expression can be generated, and nothing else is legal.
 
 use crate::random::Random;
-use crate::registry::Illegal;
+use crate::task::Illegal;
 
 pub(super) const MODULUS: u16 = 5;
 

@@ -3,38 +3,35 @@
 use super::joined;
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 /// The entry of the registry.
 pub const INFO: TaskInfo = TaskInfo {
-    name: "listops",
     summary: "the value of nested MIN, MAX, MED (median) and SM (sum modulo 10) of lists of digits",
     tests: "working out a deep hierarchy in a long sequence, where much of the input turns out not to matter",
     source: "Nangia & Bowman, ListOps: A Diagnostic Dataset for Latent Tree Learning, 2018; in the form of Tay et al., \
              Long Range Arena, ICLR 2021",
-    alphabet: ALPHABET,
-    classes: &[
-        symbol("0", "the value 0"),
-        symbol("1", "the value 1"),
-        symbol("2", "the value 2"),
-        symbol("3", "the value 3"),
-        symbol("4", "the value 4"),
-        symbol("5", "the value 5"),
-        symbol("6", "the value 6"),
-        symbol("7", "the value 7"),
-        symbol("8", "the value 8"),
-        symbol("9", "the value 9"),
-    ],
     default_length: Length::Between(500, 600),
-    min_length: 1,
     excludes_bounds: true,
     distinct: true,
     lesson_length: Length::Between(8, 26),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("listops", ALPHABET, CLASSES, generate, evaluate)
 };
+
+const CLASSES: &[Symbol] = &[
+    symbol("0", "the value 0"),
+    symbol("1", "the value 1"),
+    symbol("2", "the value 2"),
+    symbol("3", "the value 3"),
+    symbol("4", "the value 4"),
+    symbol("5", "the value 5"),
+    symbol("6", "the value 6"),
+    symbol("7", "the value 7"),
+    symbol("8", "the value 8"),
+    symbol("9", "the value 9"),
+];
 
 /// The fixed vocabulary.
 const ALPHABET: &[Symbol] = &[

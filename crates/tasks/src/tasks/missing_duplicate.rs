@@ -1,27 +1,22 @@
 //! `missing-duplicate`: which bit is hidden in a word that is written twice?
 
-use super::{BIT_CLASSES, CHOMSKY, USUAL_LENGTH};
+use super::{BIT_CLASSES, CHOMSKY};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
 use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "missing-duplicate",
     summary: "the hidden bit of a word of uniform bits that is written twice; an odd length ends with a pad token",
     tests: "finding the twin of one position at a distance of half the sequence",
     source: CHOMSKY,
-    alphabet: &[symbol("0", "bit 0"), symbol("1", "bit 1"), symbol("?", "the hidden bit")],
-    classes: BIT_CLASSES,
-    default_length: USUAL_LENGTH,
     min_length: 2,
-    excludes_bounds: false,
-    distinct: false,
     lesson_length: Length::Between(6, 12),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("missing-duplicate", ALPHABET, BIT_CLASSES, generate, evaluate)
 };
+
+const ALPHABET: &[Symbol] = &[symbol("0", "bit 0"), symbol("1", "bit 1"), symbol("?", "the hidden bit")];
 
 const HIDDEN: Token = 2;
 const PAD: Token = 3;

@@ -1,4 +1,4 @@
-//! The tasks, one file each. To add one: write its file, name its `INFO` in `all`.
+//! The tasks of this crate, one file each. To add one, write its file and list its `INFO` in `all`.
 
 mod cycle_navigation;
 mod even_pairs;
@@ -10,10 +10,9 @@ mod parity;
 mod solve_equation;
 mod stack_manipulation;
 
-use crate::registry::{Symbol, TaskInfo, Token, symbol};
-use crate::settings::Length;
+use crate::task::{Symbol, TaskInfo, Token, symbol};
 
-/// The tasks, in the order in which they are listed.
+/// In the order in which they are listed.
 pub(crate) fn all() -> Vec<TaskInfo> {
     vec![
         listops::INFO,
@@ -27,11 +26,8 @@ pub(crate) fn all() -> Vec<TaskInfo> {
     ]
 }
 
-/// Where all tasks but ListOps come from.
+/// The source of all tasks except ListOps.
 const CHOMSKY: &str = "Delétang et al., Neural Networks and the Chomsky Hierarchy, ICLR 2023";
-
-/// The length of all tasks but ListOps.
-const USUAL_LENGTH: Length = Length::Exactly(40);
 
 const BITS: &[Symbol] = &[symbol("0", "bit 0"), symbol("1", "bit 1")];
 

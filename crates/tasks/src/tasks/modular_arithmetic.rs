@@ -1,39 +1,33 @@
 //! `modular-arithmetic`: the value of a bracketed expression modulo 5.
 
 use super::expression::{self, MODULUS, Operator, Piece, Step};
-use super::{CHOMSKY, RESIDUES, USUAL_LENGTH};
+use super::{CHOMSKY, RESIDUES};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
 use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "modular-arithmetic",
     summary: "the value of a bracketed expression of digits, +, - and *, modulo 5",
     tests: "working out nested brackets from the inside: a hierarchy that differs from example to example",
     source: CHOMSKY,
-    alphabet: &[
-        symbol("0", "digit 0"),
-        symbol("1", "digit 1"),
-        symbol("2", "digit 2"),
-        symbol("3", "digit 3"),
-        symbol("4", "digit 4"),
-        symbol("+", "plus"),
-        symbol("-", "minus, between two numbers or before a digit"),
-        symbol("*", "times"),
-        symbol("(", "open bracket"),
-        symbol(")", "close bracket"),
-    ],
-    classes: RESIDUES,
-    default_length: USUAL_LENGTH,
-    min_length: 1,
-    excludes_bounds: false,
-    distinct: false,
     lesson_length: Length::Between(9, 17),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("modular-arithmetic", ALPHABET, RESIDUES, generate, evaluate)
 };
+
+const ALPHABET: &[Symbol] = &[
+    symbol("0", "digit 0"),
+    symbol("1", "digit 1"),
+    symbol("2", "digit 2"),
+    symbol("3", "digit 3"),
+    symbol("4", "digit 4"),
+    symbol("+", "plus"),
+    symbol("-", "minus, between two numbers or before a digit"),
+    symbol("*", "times"),
+    symbol("(", "open bracket"),
+    symbol(")", "close bracket"),
+];
 
 fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
     let length = recipe.draw_length(random);

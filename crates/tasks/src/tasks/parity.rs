@@ -1,27 +1,19 @@
 //! `parity`: is the number of ones odd?
 
-use super::{BITS, CHOMSKY, USUAL_LENGTH, count};
+use super::{BITS, CHOMSKY, count};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
-use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "parity",
     summary: "whether the number of ones among uniform bits is odd",
     tests: "counting modulo 2: every bit matters, their order does not, and a single flip turns the label",
     source: CHOMSKY,
-    alphabet: BITS,
-    classes: &[symbol("0", "an even number of ones"), symbol("1", "an odd number of ones")],
-    default_length: USUAL_LENGTH,
-    min_length: 1,
-    excludes_bounds: false,
-    distinct: false,
-    lesson_length: Length::Between(6, 10),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("parity", BITS, CLASSES, generate, evaluate)
 };
+
+const CLASSES: &[Symbol] = &[symbol("0", "an even number of ones"), symbol("1", "an odd number of ones")];
 
 fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
     let mut odd = 0;

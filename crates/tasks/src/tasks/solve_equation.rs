@@ -1,40 +1,35 @@
 //! `solve-equation`: which digit does x stand for?
 
 use super::expression::{self, MODULUS, Operator, Piece};
-use super::{CHOMSKY, RESIDUES, USUAL_LENGTH};
+use super::{CHOMSKY, RESIDUES};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
 use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "solve-equation",
     summary: "the digit that x stands for in an equation of a bracketed sum, modulo 5",
     tests: "working out brackets around an unknown, then inverting what was done to it",
     source: CHOMSKY,
-    alphabet: &[
-        symbol("0", "digit 0"),
-        symbol("1", "digit 1"),
-        symbol("2", "digit 2"),
-        symbol("3", "digit 3"),
-        symbol("4", "digit 4"),
-        symbol("+", "plus"),
-        symbol("-", "minus, between two numbers or before a digit"),
-        symbol("(", "open bracket"),
-        symbol(")", "close bracket"),
-        symbol("x", "the unknown digit"),
-        symbol("=", "equals"),
-    ],
-    classes: RESIDUES,
-    default_length: USUAL_LENGTH,
     min_length: 3,
-    excludes_bounds: false,
-    distinct: false,
     lesson_length: Length::Between(9, 15),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("solve-equation", ALPHABET, RESIDUES, generate, evaluate)
 };
+
+const ALPHABET: &[Symbol] = &[
+    symbol("0", "digit 0"),
+    symbol("1", "digit 1"),
+    symbol("2", "digit 2"),
+    symbol("3", "digit 3"),
+    symbol("4", "digit 4"),
+    symbol("+", "plus"),
+    symbol("-", "minus, between two numbers or before a digit"),
+    symbol("(", "open bracket"),
+    symbol(")", "close bracket"),
+    symbol("x", "the unknown digit"),
+    symbol("=", "equals"),
+];
 
 const OPEN: Token = 7;
 const CLOSE: Token = 8;

@@ -1,33 +1,28 @@
 //! `stack-manipulation`: what lies on top of a stack after some actions?
 
-use super::{CHOMSKY, USUAL_LENGTH};
+use super::CHOMSKY;
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::registry::{Illegal, Label, Recipe, TaskInfo, Token, symbol};
-use crate::settings::Length;
+use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    name: "stack-manipulation",
     summary: "the top of a stack of bits, bottom first, after the actions that follow; POP on an empty stack does nothing",
     tests: "matching every POP with what it removes: a memory that is last in, first out",
     source: CHOMSKY,
-    alphabet: &[
-        symbol("0", "bit 0 of the first stack"),
-        symbol("1", "bit 1 of the first stack"),
-        symbol("POP", "take the top away"),
-        symbol("PUSH0", "put a 0 on top"),
-        symbol("PUSH1", "put a 1 on top"),
-    ],
-    classes: &[symbol("0", "0 is on top"), symbol("1", "1 is on top"), symbol("2", "the stack is empty")],
-    default_length: USUAL_LENGTH,
     min_length: 2,
-    excludes_bounds: false,
-    distinct: false,
-    lesson_length: Length::Between(6, 10),
-    generate,
-    evaluate,
     explain,
+    ..TaskInfo::new("stack-manipulation", ALPHABET, CLASSES, generate, evaluate)
 };
+
+const ALPHABET: &[Symbol] = &[
+    symbol("0", "bit 0 of the first stack"),
+    symbol("1", "bit 1 of the first stack"),
+    symbol("POP", "take the top away"),
+    symbol("PUSH0", "put a 0 on top"),
+    symbol("PUSH1", "put a 1 on top"),
+];
+
+const CLASSES: &[Symbol] = &[symbol("0", "0 is on top"), symbol("1", "1 is on top"), symbol("2", "the stack is empty")];
 
 const POP: Token = 2;
 const PUSH: [Token; 2] = [3, 4];

@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "every test program uses some of them")]
 
 use semfocus_kernels::Key;
+use semfocus_tasks::Recipe;
 use semfocus_tasks::random::Random;
-use semfocus_tasks::registry::Recipe;
-use semfocus_tasks::{Label, Registry, TaskInfo, Token};
+use semfocus_tasks::{Label, TaskInfo, Tasks, Token};
 
 pub(crate) fn task(name: &str) -> TaskInfo {
-    Registry::standard().find(name).unwrap().clone()
+    Tasks::standard().find(name).unwrap().clone()
 }
 
 /// One sequence and its label as the generator knows it.

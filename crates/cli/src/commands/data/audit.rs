@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use clap::Args as ClapArgs;
-use semfocus_tasks::{Audit, Settings, Sizes, Source};
+use semfocus_tasks::{Audit, Settings, Sizes};
 use serde::Serialize;
 
-use super::Shape;
+use super::{Shape, find};
 use crate::Error;
 use crate::text::paragraph;
 
@@ -43,7 +43,7 @@ struct Report {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let sizes = Sizes { train: args.train, held_out: args.held_out, test: args.test };
     let settings = Settings { sizes, ..args.shape.settings() };
-    let data = Source::find(&args.task)?.dataset(&settings, args.seed)?;
+    let data = find(&args.task)?.dataset(&settings, args.seed)?;
     let audit = Audit::new(&data);
     if args.json {
         serde_json::to_writer_pretty(&mut *out, &Report { seed: args.seed, audit })?;

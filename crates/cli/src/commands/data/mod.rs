@@ -9,7 +9,7 @@ mod show;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use semfocus_tasks::{Format, Length, ListOps, Settings, Source, TaskInfo};
+use semfocus_tasks::{FileSet, Format, Length, ListOps, Settings, Source, SourceError, TaskInfo, Tasks};
 
 use crate::Error;
 
@@ -45,9 +45,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     }
 }
 
-/// A task of the registry; a file would not do, for this reason.
+/// A task of the standard list, or a data file.
+fn find(name: &str) -> Result<Source, SourceError> {
+    Source::find(name, &Tasks::standard(), &FileSet::default())
+}
+
+/// A task; for a data file, an error that says why it will not do.
 fn task_only(name: &str, why: &str) -> Result<TaskInfo, Error> {
-    match Source::find(name)? {
+    match find(name)? {
         Source::Task(task) => Ok(*task),
         Source::Own(_) => Err(format!("{name} is a data file, {why}").into()),
     }

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use semfocus_tasks::{Example, Examples, Length, OwnData, Settings, Source, TaskInfo};
 use serde::Serialize;
 
-use super::Shape;
+use super::{Shape, find};
 use crate::Error;
 use crate::text::{WIDTH, paragraph, wrap};
 
@@ -46,7 +46,7 @@ struct Worked {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    match Source::find(&args.task)? {
+    match find(&args.task)? {
         Source::Task(task) => show_task(args, &task, out),
         Source::Own(data) => show_file(args, &data, out),
     }

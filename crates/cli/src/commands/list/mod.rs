@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
             if json { print_json(&entries, out) } else { print_table(&entries, out) }
         }
         What::Tasks { json } => {
-            let registry = semfocus_tasks::Registry::standard();
+            let registry = semfocus_tasks::Tasks::standard();
             if json {
                 print_json(&registry.iter().map(TaskEntry::new).collect::<Vec<_>>(), out)
             } else {
