@@ -1,4 +1,4 @@
-//! What a data set gives away before any model is trained: balance, copies, leaks, and how far trivial rules get.
+//! Checks a data set before any model is trained: balance, copies, leaks, and the accuracy of trivial rules.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 use crate::generate::{Dataset, Split, SplitName};
 use crate::task::{Label, Token};
 
-/// The findings about a data set.
+/// Properties of a data set that bear on what its results mean.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Audit {
     /// Name of the task.
     pub task: String,
     /// Number of classes.
     pub classes: usize,
-    /// Number of token ids, the pad token included.
+    /// Number of token ids, including the pad token.
     pub vocabulary: usize,
-    /// Tokens of an example with its padding.
+    /// The length to which every sequence is padded.
     pub width: usize,
     /// Balance and copies of every split that has examples.
     pub splits: Vec<SplitAudit>,
@@ -24,18 +24,18 @@ pub struct Audit {
     pub overlaps: Vec<Overlap>,
     /// Different sequences that occur with more than one label, in all splits together.
     pub contradictions: usize,
-    /// How many sequences have which length, in all splits together; padding at the end does not count.
+    /// Histogram of the lengths without padding, in all splits together.
     pub lengths: Vec<LengthBin>,
     /// Trivial rules, fitted on train and scored on held-out.
     pub baselines: Vec<Baseline>,
-    /// What deserves attention, in words.
+    /// Conclusions, one sentence or two each.
     pub findings: Vec<String>,
 }
 
 /// Balance and copies of a split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SplitAudit {
-    /// Which one.
+    /// The split that the numbers are about.
     pub split: SplitName,
     /// Number of examples.
     pub examples: usize,
@@ -57,24 +57,24 @@ pub struct Overlap {
 /// A bar of the histogram of lengths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LengthBin {
-    /// Least length.
+    /// Minimum length.
     pub from: usize,
-    /// Greatest length.
+    /// Maximum length.
     pub to: usize,
     /// Number of sequences.
     pub examples: usize,
 }
 
-/// How far a trivial rule gets.
+/// The accuracy of a trivial rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Baseline {
     /// Name of the rule.
     pub name: &'static str,
-    /// What it looks at.
+    /// The part of a sequence that it looks at.
     pub looks_at: &'static str,
-    /// Share of held-out examples it gets right.
+    /// Share of the held-out examples that it gets right.
     pub accuracy: f64,
-    /// Whether that is more than the majority class explains: over four standard errors above it.
+    /// Whether the accuracy is more than four standard errors above that of the majority class.
     pub above_majority: bool,
 }
 
@@ -94,11 +94,11 @@ impl Audit {
             baselines: baselines(data),
             findings: Vec::new(),
         };
-        audit.findings = audit.in_words();
+        audit.findings = audit.conclusions();
         audit
     }
 
-    fn in_words(&self) -> Vec<String> {
+    fn conclusions(&self) -> Vec<String> {
         let mut findings = Vec::new();
         for Overlap { between: [a, b], sequences } in self.overlaps.iter().filter(|overlap| overlap.sequences > 0) {
             findings.push(format!("Leak: {sequences} sequences occur in {a} and in {b}."));
@@ -113,7 +113,7 @@ impl Audit {
             ));
         }
         for baseline in &self.baselines {
-            findings.extend(baseline.in_words());
+            findings.extend(baseline.conclusion());
         }
         if findings.is_empty() {
             findings.push("Nothing found: no leak, no copies, no trivial rule beats the majority class.".to_owned());
@@ -123,7 +123,7 @@ impl Audit {
 }
 
 impl Baseline {
-    fn in_words(&self) -> Option<String> {
+    fn conclusion(&self) -> Option<String> {
         let Baseline { name, looks_at, accuracy, above_majority } = self;
         let percent = 100.0 * accuracy;
         if !above_majority {
@@ -132,12 +132,12 @@ impl Baseline {
         let verdict = match *name {
             "majority-class" => return None,
             "token-counts" if *accuracy > 0.95 => {
-                "The order of the tokens need not be read: how often each occurs settles the label."
+                "The order of the tokens does not matter: how often each one occurs determines the label."
             }
             _ if *accuracy > 0.95 => {
                 "A shortcut: a model can reach such an accuracy without reading the rest of the sequence."
             }
-            _ => "A hint that a model may use before it learns the rule.",
+            _ => "A model may use this hint before it learns the rule.",
         };
         Some(format!("{looks_at} alone give{} {percent:.1} % on held-out. {verdict}", plural_verb(looks_at)))
     }
@@ -194,7 +194,7 @@ fn contradictions(splits: &[(SplitName, &Split)], pad: Token) -> usize {
     contradicted.len()
 }
 
-/// At most this many bars.
+/// Maximum number of bars.
 const BINS: usize = 12;
 
 fn lengths(splits: &[(SplitName, &Split)], pad: Token) -> Vec<LengthBin> {
@@ -202,13 +202,13 @@ fn lengths(splits: &[(SplitName, &Split)], pad: Token) -> Vec<LengthBin> {
     for (tokens, _) in splits.iter().flat_map(|(_, split)| split.iter()) {
         *exact.entry(unpadded(tokens, pad).len()).or_default() += 1;
     }
-    let (Some((&least, _)), Some((&greatest, _))) = (exact.first_key_value(), exact.last_key_value()) else {
+    let (Some((&min, _)), Some((&max, _))) = (exact.first_key_value(), exact.last_key_value()) else {
         return Vec::new();
     };
-    let width = (greatest - least + 1).div_ceil(BINS);
-    let bins = (least..=greatest).step_by(width);
+    let width = (max - min + 1).div_ceil(BINS);
+    let bins = (min..=max).step_by(width);
     bins.map(|from| {
-        let to = (from + width - 1).min(greatest);
+        let to = (from + width - 1).min(max);
         LengthBin { from, to, examples: exact.range(from..=to).map(|(_, examples)| examples).sum() }
     })
     .collect()
@@ -247,23 +247,23 @@ fn baselines(data: &Dataset) -> Vec<Baseline> {
     .collect()
 }
 
-/// The linear rule on a bag of tokens is left out where it would have more weights than this, as in a file with tens of
-/// thousands of words and hundreds of classes.
+/// Naive Bayes is left out if it would have more weights than this, as for a file with tens of thousands of words and
+/// hundreds of classes.
 const MAX_WEIGHTS: usize = 10_000_000;
 
 fn accuracy(split: &Split, predict: impl Fn(&[Token]) -> Label) -> f64 {
     split.iter().filter(|(tokens, label)| predict(tokens) == *label).count() as f64 / split.len() as f64
 }
 
-/// The tokens in ascending order: how often each occurs, and nothing else.
+/// The tokens in ascending order, which keeps their counts and nothing else.
 fn sorted(tokens: &[Token]) -> Vec<Token> {
     let mut tokens = tokens.to_vec();
     tokens.sort_unstable();
     tokens
 }
 
-/// The most frequent class for every key seen in training; for other keys the most frequent of all. The lower class wins
-/// ties.
+/// The most frequent class for every key seen in training, and the most frequent class overall for other keys. The lower
+/// class wins ties.
 struct Table {
     fallback: Label,
     answers: HashMap<Vec<Token>, Label>,
@@ -290,7 +290,7 @@ fn most_frequent(counts: &[usize]) -> Label {
     best.map_or(0, |(class, _)| class as Label)
 }
 
-/// Naive Bayes on token counts with one imagined occurrence of every token: the usual linear rule on a bag of tokens.
+/// Naive Bayes on token counts with add-one smoothing: a linear rule on a bag of tokens.
 struct Bag {
     /// Logarithm of the share of each class.
     priors: Vec<f64>,

@@ -1,4 +1,4 @@
-//! How examples are written into files.
+//! Writes examples to files.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,22 +8,23 @@ use serde::{Deserialize, Serialize};
 use crate::task::{Label, TaskInfo, Token};
 use crate::tasks::listops;
 
-/// The first line of the interchange form.
+/// The first line of the interchange format.
 pub const TSV_HEADER: &str = "Source\tTarget";
 
-/// A form of data files.
+/// A file format for examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Token ids, padded to one width, a tab, the label: what a model sees.
+    /// Token ids padded to the same length, a tab, the label: what a model sees.
     Tokens,
     /// Readable symbols without padding, a tab, the label.
     Text,
-    /// The interchange form of ListOps: a header, then source, a tab, target. Lists are nested in pairs of round brackets.
+    /// The interchange format of ListOps: a header, then source, a tab, target. Lists are written as nested pairs in round
+    /// brackets.
     Tsv,
 }
 
-/// Writes examples of one alphabet.
+/// Writes examples over one alphabet, one per line.
 #[derive(Clone, Debug)]
 pub struct Writer {
     format: Format,
@@ -33,7 +34,7 @@ pub struct Writer {
     nests: bool,
 }
 
-/// The interchange form was asked for where it would lose the brackets.
+/// The interchange format cannot hold tokens that are round brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoTsv {
     name: String,
@@ -42,7 +43,7 @@ pub struct NoTsv {
 impl fmt::Display for NoTsv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        write!(f, "readers of tsv files drop round brackets, which are tokens of `{name}`; write `--format text`")
+        write!(f, "readers of tsv files drop round brackets, which are tokens of `{name}`; use `--format text`")
     }
 }
 
@@ -70,7 +71,7 @@ impl Writer {
         Ok(Writer { format, alphabet, classes, width, nests })
     }
 
-    /// What stands before the first example.
+    /// Writes the header, if the format has one.
     pub fn header(&self, out: &mut dyn Write) -> io::Result<()> {
         match self.format {
             Format::Tsv => writeln!(out, "{TSV_HEADER}"),
@@ -78,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// One example, one line.
+    /// Writes one example as a line.
     pub fn example(&self, tokens: &[Token], label: Label, out: &mut dyn Write) -> io::Result<()> {
         let label_text = self.classes.get(usize::from(label)).map_or("?", String::as_str);
         match self.format {
@@ -89,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Ids with padding up to the width.
+    /// Ids, padded to the width.
     fn ids(&self, tokens: &[Token]) -> String {
         let padding = std::iter::repeat_n(self.alphabet.len() as Token, self.width.saturating_sub(tokens.len()));
         spaced(tokens.iter().copied().chain(padding).map(|id| id.to_string()))
@@ -120,10 +121,10 @@ fn spaced<T: AsRef<str>>(words: impl Iterator<Item = T>) -> String {
 
 /// A ListOps expression as left-nested pairs: `[MAX 3 4 ]` becomes `( ( ( [MAX 3 ) 4 ) ] )`.
 ///
-/// An operator with its first argument is a pair; that with the second is the next; the last closes with `]`. So an
-/// operator opens one bracket for each of its arguments and one more.
+/// The innermost pair is the operator and its first argument. Each further argument, and finally `]`, forms a pair with
+/// what is before it. So an operator opens one bracket for each of its arguments and one more.
 pub fn nested(tokens: &[Token]) -> String {
-    let mut brackets = vec![0; tokens.len()]; // how many an operator at this place opens
+    let mut brackets = vec![0; tokens.len()]; // how many brackets an operator at this index opens
     let mut open = Vec::new();
     for (index, &token) in tokens.iter().enumerate() {
         if token >= listops::DIGITS && token != listops::END {

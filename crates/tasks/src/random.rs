@@ -1,20 +1,20 @@
-//! Random decisions for the generators.
+//! Random numbers for the generators.
 //!
-//! Only the words of the ChaCha8 key stream are taken from a library; how a word becomes an integer is written here. So
-//! no new version of a library can change the data of a seed.
+//! Only the words of the ChaCha8 key stream come from a library; this module turns them into integers. So a new version
+//! of a library cannot change the data of a seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_kernels::Key;
 
-/// A source of random words with what the generators need on top of it.
+/// A random number generator with exactly reproducible results.
 #[derive(Clone, Debug)]
 pub struct Random {
     words: ChaCha8Rng,
 }
 
 impl Random {
-    /// The source of a key: ChaCha8 under the key's generator seed.
+    /// ChaCha8, seeded from a key.
     pub fn new(key: Key) -> Self {
         Random { words: ChaCha8Rng::from_seed(key.generator_seed()) }
     }
@@ -24,8 +24,8 @@ impl Random {
         self.words.next_u32()
     }
 
-    /// A uniform integer below `bound`, without any bias: the high half of word × bound, where the few words that would
-    /// make some results more frequent are drawn again.
+    /// A uniform integer below `bound`, without bias: the high half of word × bound, redrawing the few words that would
+    /// make some results more frequent.
     ///
     /// # Panics
     /// If `bound` is 0.
@@ -40,16 +40,16 @@ impl Random {
         }
     }
 
-    /// A uniform integer in `low..=high`.
+    /// A uniform integer in `min..=max`.
     ///
     /// # Panics
-    /// If `low > high`, or the range does not fit into 32 bits.
-    pub fn between(&mut self, low: usize, high: usize) -> usize {
-        let count = high.checked_sub(low).and_then(|span| u32::try_from(span + 1).ok());
-        low + self.below(count.expect("a range of at most 2^32 - 1 integers")) as usize
+    /// If `min > max`, or the range does not fit into 32 bits.
+    pub fn between(&mut self, min: usize, max: usize) -> usize {
+        let count = max.checked_sub(min).and_then(|span| u32::try_from(span + 1).ok());
+        min + self.below(count.expect("a range of at most 2^32 - 1 integers")) as usize
     }
 
-    /// Whether an event of this probability happens, to a precision of 2^-32.
+    /// True with this probability, to a precision of 2^-32.
     pub fn happens(&mut self, probability: f64) -> bool {
         let threshold = (probability * 2f64.powi(32)) as u64;
         u64::from(self.word()) < threshold

@@ -16,7 +16,7 @@ pub const MAX_LENGTH: usize = 100_000;
 /// Maximum number of examples of a split.
 pub const MAX_EXAMPLES: usize = 100_000_000;
 
-/// How long sequences are: all the same, or drawn for every example. Written `40` or `20..40`.
+/// The length of sequences: one for all, or drawn for every example. Written `40` or `20..40`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(into = "String")]
 pub enum Length {
@@ -68,7 +68,7 @@ impl FromStr for Length {
         match length {
             None => Err(format!("expected a length such as `40`, or a range such as `20..40`, not `{text}`")),
             Some(Length::Between(min, max)) if min > max => {
-                Err(format!("the range `{text}` is empty; did you mean `{max}..{min}`?"))
+                Err(format!("the range `{text}` is empty; write `{max}..{min}`?"))
             }
             Some(length) if length.width() > MAX_LENGTH => Err(format!("lengths go up to {MAX_LENGTH}, not `{text}`")),
             Some(length) => Ok(length),
@@ -76,7 +76,7 @@ impl FromStr for Length {
     }
 }
 
-/// The parameters of the procedure that grows ListOps expressions. The other tasks have none.
+/// Parameters of the procedure that generates ListOps expressions. The other tasks have none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ListOps {
     /// Maximum depth of an expression: nodes at this depth are digits. The root has depth 1.

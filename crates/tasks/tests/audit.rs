@@ -1,4 +1,4 @@
-//! The audit finds what is there.
+//! The audit finds known properties of data sets.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What the generators draw is distributed as defined. Seeds are fixed, so a test that passes keeps passing; the limits
-//! are those which a right generator exceeds once in ten thousand seeds.
+//! Generated sequences follow the distributions in the definitions. Seeds are fixed, so a test that passes keeps passing;
+//! a correct generator exceeds the limits for one seed in ten thousand.
 
 mod common;
 

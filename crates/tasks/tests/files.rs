@@ -1,4 +1,4 @@
-//! Data files: what is written is read again, and what is wrong is refused with its place.
+//! Data files: what is written can be read again, and mistakes are reported with their place.
 
 mod common;
 
@@ -200,7 +200,7 @@ fn files_that_cannot_be_read() {
         let path = folder.join(format!("semfocus-locked-{}.txt", std::process::id()));
         std::fs::write(&path, "0 1\t1\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
-        // The administrator may read anything; then there is nothing to refuse.
+        // Root may read anything; then there is no error.
         if std::fs::File::open(&path).is_err() {
             assert!(read(&path).contains("cannot read"), "{}", read(&path));
         }

@@ -1,4 +1,4 @@
-//! Generators against evaluators, and evaluators against others that were written separately.
+//! Compares generators with evaluators, and evaluators with independent implementations.
 
 mod common;
 
@@ -12,7 +12,7 @@ use semfocus_tasks::{Label, ListOps, Tasks, Token};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// What the generator knows from its construction is what the evaluator reads from the finished sequence.
+    /// The label that the generator knows from its construction is the one that the evaluator reads from the sequence.
     #[test]
     fn generator_and_evaluator_agree(seed: u64, which in 0usize..8, low in 4usize..70, more in 0usize..30) {
         let tasks = Tasks::standard();
@@ -29,7 +29,7 @@ proptest! {
         prop_assert_eq!(task.label(&padded), Ok(constructed));
     }
 
-    /// No sequence of numbers makes an evaluator panic, and its complaint points into the sequence or just behind it.
+    /// No sequence of numbers makes an evaluator panic, and its error points into the sequence or just behind its end.
     #[test]
     fn any_tokens_are_judged_without_panic(tokens in prop::collection::vec(0u16..20, 0..40)) {
         for task in Tasks::standard().iter() {
@@ -44,8 +44,8 @@ proptest! {
     }
 }
 
-/// Compares a task with `expected` (nothing = illegal) on all sequences of its alphabet up to a length; and checks that
-/// the generator reaches each of the legal ones of `generated_length`, and no others.
+/// Compares a task with `expected` (`None` for illegal) on all sequences over its alphabet up to a length, and checks that
+/// the generator produces all legal ones of `generated_length` and no others.
 fn brute_force(name: &str, longest: usize, generated_length: usize, expected: impl Fn(&[Token]) -> Option<Label>) {
     let task = task(name);
     let mut legal = BTreeSet::new();
@@ -203,7 +203,7 @@ fn solve_equation_by_brute_force() {
     }
 }
 
-/// A recursive reading of ListOps, for comparison with the project's tallies.
+/// A recursive evaluator of ListOps, to compare with the one under test, which keeps tallies.
 fn listops_value(tokens: &mut &[Token]) -> Option<Label> {
     let (&head, rest) = tokens.split_first()?;
     *tokens = rest;
@@ -290,7 +290,7 @@ fn examples_of_the_definitions() {
     assert_eq!(complaint("solve-equation", &[3, 10, 9]), "token 3: x must stand in the expression, before `=`");
     assert_eq!(
         complaint("missing-duplicate", &[0, 1, 2, 0]),
-        "token 4: differs from token 2, its twin in the first half"
+        "token 4: differs from token 2, its counterpart in the first half"
     );
 }
 

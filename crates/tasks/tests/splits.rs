@@ -1,4 +1,4 @@
-//! Data sets: the same bytes for ever, and splits that share nothing.
+//! Data sets never change, and their splits are disjoint.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn small(length: Option<Length>) -> Settings {
     Settings { length, sizes: Sizes { train: 300, held_out: 200, test: 100 }, ..Settings::default() }
 }
 
-/// Results that were stored anywhere rest on these numbers: if one changes, the data of every seed has changed.
+/// Stored results depend on these numbers: if one changes, the data of every seed has changed.
 #[test]
 fn bytes_never_change() {
     let mut found = String::new();
@@ -159,7 +159,7 @@ fn lengths_are_read_and_written() {
     }
     let complaint = |text: &str| text.parse::<Length>().unwrap_err();
     assert_eq!(complaint("x"), "expected a length such as `40`, or a range such as `20..40`, not `x`");
-    assert_eq!(complaint("40..20"), "the range `40..20` is empty; did you mean `20..40`?");
+    assert_eq!(complaint("40..20"), "the range `40..20` is empty; write `20..40`?");
     assert_eq!(complaint("99999999999999999999999"), "lengths go up to 100000, not `99999999999999999999999`");
     for text in ["", "-1", "..", "1..", "..4", "1..2..3", "1.5", "+4"] {
         assert!(text.parse::<Length>().is_err(), "{text}");

@@ -1,4 +1,4 @@
-//! `cycle-navigation`: where does a walk on a cycle of five places end?
+//! `cycle-navigation`: where does a walk on a cycle of five positions end?
 
 use super::{CHOMSKY, joined};
 use crate::generate::Unlikely;
@@ -6,50 +6,50 @@ use crate::random::Random;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    summary: "the end of a walk of uniform moves on a cycle of 5 places that begins at place 0",
+    summary: "the final position of a walk of uniform moves on a cycle of 5 positions, starting at 0",
     tests: "adding modulo 5: every move matters, their order does not",
     source: CHOMSKY,
     explain,
     ..TaskInfo::new("cycle-navigation", ALPHABET, CLASSES, generate, evaluate)
 };
 
-const ALPHABET: &[Symbol] = &[symbol("-1", "one place back"), symbol("0", "stay"), symbol("+1", "one place forward")];
+const ALPHABET: &[Symbol] = &[symbol("-1", "one step back"), symbol("0", "stay"), symbol("+1", "one step forward")];
 
 const CLASSES: &[Symbol] = &[
-    symbol("0", "place 0"),
-    symbol("1", "place 1"),
-    symbol("2", "place 2"),
-    symbol("3", "place 3"),
-    symbol("4", "place 4"),
+    symbol("0", "position 0"),
+    symbol("1", "position 1"),
+    symbol("2", "position 2"),
+    symbol("3", "position 3"),
+    symbol("4", "position 4"),
 ];
 
-const PLACES: usize = 5;
+const POSITIONS: usize = 5;
 
 fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let mut place = 0;
+    let mut position = 0;
     for _ in 0..recipe.draw_length(random) {
         let step = random.below(3) as Token;
-        place = moved(place, step);
+        position = moved(position, step);
         out.push(step);
     }
-    Ok(place as Label)
+    Ok(position as Label)
 }
 
-fn moved(place: usize, step: Token) -> usize {
-    (place + usize::from(step) + PLACES - 1) % PLACES
+fn moved(position: usize, step: Token) -> usize {
+    (position + usize::from(step) + POSITIONS - 1) % POSITIONS
 }
 
 fn evaluate(moves: &[Token]) -> Result<Label, Illegal> {
     let forward = moves.iter().filter(|&&step| step == 2).count() as i64;
     let back = moves.iter().filter(|&&step| step == 0).count() as i64;
-    Ok((forward - back).rem_euclid(PLACES as i64) as Label)
+    Ok((forward - back).rem_euclid(POSITIONS as i64) as Label)
 }
 
 fn explain(moves: &[Token]) -> Vec<String> {
-    let walk = moves.iter().scan(0, |place, &step| {
-        *place = moved(*place, step);
-        Some(*place)
+    let walk = moves.iter().scan(0, |position, &step| {
+        *position = moved(*position, step);
+        Some(*position)
     });
-    let places: Vec<usize> = std::iter::once(0).chain(walk).collect();
-    vec![format!("Places on the way: {}", joined(places, " → "))]
+    let positions: Vec<usize> = std::iter::once(0).chain(walk).collect();
+    vec![format!("Positions: {}", joined(positions, " → "))]
 }

@@ -7,7 +7,7 @@ use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "whether uniform bits have an odd number of unequal neighbours",
-    tests: "comparing neighbours, or seeing that it is enough to compare the first bit with the last",
+    tests: "comparing neighbours, or noticing that comparing the first and the last bit is enough",
     source: CHOMSKY,
     explain,
     ..TaskInfo::new("even-pairs", BITS, CLASSES, generate, evaluate)
@@ -16,14 +16,14 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
 const CLASSES: &[Symbol] =
     &[symbol("0", "an even number of unequal neighbours"), symbol("1", "an odd number of unequal neighbours")];
 
-/// From the construction the label is known without looking at pairs: bits that change an odd number of times end on the
-/// other value than they began with.
+/// The label is known without looking at pairs: bits that change an odd number of times end with another value than they
+/// began with.
 fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
     let first = random_bits(recipe.draw_length(random), random, out);
     Ok(Label::from(first != out.last().copied()))
 }
 
-/// Appends uniform bits; gives the first one.
+/// Appends uniform bits; returns the first one.
 fn random_bits(count: usize, random: &mut Random, out: &mut Vec<Token>) -> Option<Token> {
     let start = out.len();
     out.extend((0..count).map(|_| random.below(2) as Token));
@@ -49,8 +49,8 @@ fn explain(bits: &[Token]) -> Vec<String> {
     let (first, last) = (digits(&bits[..1]), digits(&bits[bits.len() - 1..]));
     let same = if first == last { "equal" } else { "unequal" };
     vec![
-        format!("A bar where neighbours differ: {marked}"),
+        format!("Bars mark unequal neighbours: {marked}"),
         format!("{}, and {unequal} is {parity}.", count(unequal, "bar")),
-        format!("The short way: the first bit, {first}, and the last, {last}, are {same}."),
+        format!("Shortcut: the first bit, {first}, and the last, {last}, are {same}."),
     ]
 }

@@ -8,15 +8,15 @@ use crate::task::Illegal;
 
 pub(super) const MODULUS: u16 = 5;
 
-/// A piece of an expression, whatever its token id.
+/// A token of an expression; the two tasks use different ids for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Digit(u16),
     Operator(Operator),
     Open,
     Close,
-    /// Has no place in an expression.
-    Foreign,
+    /// Not allowed in an expression.
+    Invalid,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,9 @@ fn modulo(value: i32) -> u16 {
     value.rem_euclid(i32::from(MODULUS)) as u16
 }
 
-/// Hands the pieces of a random expression of exactly `length` tokens to `write`; gives its value.
+/// Passes the pieces of a random expression of exactly `length` tokens to `write`; returns its value.
 ///
-/// The halves split at a uniform place, so the depth grows as the logarithm of the length and recursion is safe.
+/// Expressions are split at a uniform position, so the depth grows like the logarithm of the length and recursion is safe.
 pub(super) fn generate(
     length: usize,
     operators: &[Operator],
@@ -63,7 +63,7 @@ pub(super) fn generate(
     if length > 4 {
         let left_length = random.between(1, length - 4);
         write(Piece::Open);
-        // The operator stands between two parts of unknown extent, so it is drawn before the right one.
+        // Drawn in the order in which the tokens are written.
         let left = generate(left_length, operators, random, write);
         let operator = operators[random.below(operators.len() as u32) as usize];
         write(Piece::Operator(operator));
@@ -86,24 +86,24 @@ pub(super) fn generate(
     if negative { modulo(-i32::from(digit)) } else { digit }
 }
 
-/// A pair of brackets that has been worked out.
+/// A pair of brackets that has been evaluated.
 pub(super) struct Step {
     pub(super) left: u16,
     pub(super) operator: Operator,
     pub(super) right: u16,
-    /// Before and after reduction modulo 5.
+    /// The result before reduction modulo 5.
     pub(super) plain: i32,
     pub(super) value: u16,
 }
 
-/// An open bracket, with what has been read inside it.
+/// An open bracket and what has been read inside it.
 struct Bracket {
     left: Option<(u16, Operator)>,
 }
 
-/// The value of an expression. `on_step` hears of every operation, inner ones first.
+/// The value of an expression. `on_step` is called for every operation, inner ones first.
 ///
-/// Keeps its own stack, so that no input can exhaust the machine's.
+/// Uses a stack of its own instead of recursion, so that no input can overflow the call stack.
 pub(super) fn evaluate(pieces: impl IntoIterator<Item = Piece>, mut on_step: impl FnMut(Step)) -> Result<u16, Illegal> {
     let mut pieces = pieces.into_iter().enumerate();
     let mut end = 0;
@@ -130,7 +130,7 @@ pub(super) fn evaluate(pieces: impl IntoIterator<Item = Piece>, mut on_step: imp
             },
             _ => return Illegal::at(index, format!("expected {OPERAND}")),
         };
-        // A value is complete; close what closes after it.
+        // A value is complete; it may end one or more brackets.
         let mut bare = true;
         loop {
             let Some(bracket) = open.last_mut() else {

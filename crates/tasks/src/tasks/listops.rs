@@ -6,10 +6,10 @@ use crate::random::Random;
 use crate::settings::Length;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
-/// The entry of the registry.
+/// The definition of the task; data files in the interchange format share its vocabulary.
 pub const INFO: TaskInfo = TaskInfo {
     summary: "the value of nested MIN, MAX, MED (median) and SM (sum modulo 10) of lists of digits",
-    tests: "working out a deep hierarchy in a long sequence, where much of the input turns out not to matter",
+    tests: "evaluating a deep hierarchy in a long sequence, much of which turns out not to matter",
     source: "Nangia & Bowman, ListOps: A Diagnostic Dataset for Latent Tree Learning, 2018; in the form of Tay et al., \
              Long Range Arena, ICLR 2021",
     default_length: Length::Between(500, 600),
@@ -45,8 +45,8 @@ const ALPHABET: &[Symbol] = &[
     symbol("7", "digit 7"),
     symbol("8", "digit 8"),
     symbol("9", "digit 9"),
-    symbol("[MIN", "least of the arguments"),
-    symbol("[MAX", "greatest of the arguments"),
+    symbol("[MIN", "minimum of the arguments"),
+    symbol("[MAX", "maximum of the arguments"),
     symbol("[MED", "median of the arguments, rounded down"),
     symbol("[SM", "sum of the arguments, modulo 10"),
     symbol("]", "end of the arguments"),
@@ -60,7 +60,7 @@ const OPERATORS: u32 = 4;
 /// The token that ends a list of arguments.
 pub(crate) const END: Token = 14;
 
-/// So many tokens may be drawn in search of one expression of a permitted length.
+/// The search for an expression of a permitted length ends after this many tokens.
 const MAX_WORK: u64 = 100_000_000;
 
 /// Grows expressions until one has a permitted length.
@@ -88,8 +88,8 @@ struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    /// Appends the node and all below it; gives its value, or nothing once the expression has become too long. What has
-    /// become too long stays so, hence leaving early does not change which expressions are kept.
+    /// Appends the node and everything below it; returns its value, or nothing once the expression has become too long.
+    /// Expressions only grow, so stopping early does not change which ones are kept.
     fn node(&mut self, depth: usize) -> Option<Label> {
         let settings = &self.recipe.listops;
         if self.out.len() - self.start >= *self.recipe.lengths.end() {
@@ -101,7 +101,7 @@ impl Growth<'_> {
             return Some(digit);
         }
         let head = self.out.len();
-        self.out.push(FIRST_OPERATOR); // which one is drawn after the arguments, as the procedure has it
+        self.out.push(FIRST_OPERATOR); // the operator is drawn after its arguments, as in the original procedure
         let mut values = Vec::with_capacity(settings.max_args);
         for _ in 0..self.random.between(2, settings.max_args) {
             values.push(self.node(depth + 1)?);
@@ -124,10 +124,10 @@ impl Growth<'_> {
 }
 
 fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
-    work_out(tokens, |_, _, _| {})
+    walk(tokens, |_, _, _| {})
 }
 
-/// An operator whose arguments are being read, as a tally of the values seen: how often each digit occurred.
+/// An operator whose arguments are being read. The tally counts how often each digit occurred among them.
 struct OpenList {
     operator: Token,
     index: usize,
@@ -138,7 +138,7 @@ impl OpenList {
     fn value(&self) -> Option<Label> {
         let present = |digit: &usize| self.tally[*digit] > 0;
         let count: usize = self.tally.iter().sum();
-        // The value with `rank` smaller or equal ones before it in sorted order.
+        // The value at index `rank` in sorted order.
         let ranked = |rank: usize| {
             let mut below = 0;
             (0..10).find(|&digit| {
@@ -156,9 +156,9 @@ impl OpenList {
     }
 }
 
-/// The value of an expression of any depth and any number of arguments. `on_list` hears of every operator as it closes:
-/// its token, its arguments' tally and its value.
-fn work_out(tokens: &[Token], mut on_list: impl FnMut(Token, &[usize; 10], Label)) -> Result<Label, Illegal> {
+/// The value of an expression of any depth and any number of arguments. `on_list` is called when an operator ends, with
+/// its token, the tally of its arguments and its value.
+fn walk(tokens: &[Token], mut on_list: impl FnMut(Token, &[usize; 10], Label)) -> Result<Label, Illegal> {
     let mut open: Vec<OpenList> = Vec::new();
     for (index, &token) in tokens.iter().enumerate() {
         let value = if token < DIGITS {
@@ -168,7 +168,7 @@ fn work_out(tokens: &[Token], mut on_list: impl FnMut(Token, &[usize; 10], Label
             continue;
         } else {
             let Some(list) = open.pop() else {
-                return Illegal::at(index, "`]` without an operator that it could end");
+                return Illegal::at(index, "`]` without an operator");
             };
             let Some(value) = list.value() else {
                 return Illegal::at(index, format!("{} has no arguments", INFO.text(list.operator)));
@@ -208,7 +208,7 @@ fn explain(tokens: &[Token]) -> Vec<String> {
         };
         lines.push(format!("{name} of {} is {value}{how}", joined(arguments, ", ")));
     };
-    let _ = work_out(tokens, note);
+    let _ = walk(tokens, note);
     if lines.len() == 1 {
         lines[0] = "A single digit is its own value.".to_owned();
     }

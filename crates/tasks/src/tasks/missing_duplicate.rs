@@ -7,8 +7,8 @@ use crate::settings::Length;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    summary: "the hidden bit of a word of uniform bits that is written twice; an odd length ends with a pad token",
-    tests: "finding the twin of one position at a distance of half the sequence",
+    summary: "the hidden bit in a word of uniform bits that is written twice; an odd length ends with a pad token",
+    tests: "finding the counterpart of one position, half a sequence away",
     source: CHOMSKY,
     min_length: 2,
     lesson_length: Length::Between(6, 12),
@@ -37,10 +37,10 @@ fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Resul
 fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
     let mut hidden = tokens.iter().enumerate().filter(|(_, token)| **token == HIDDEN).map(|(index, _)| index);
     let Some(place) = hidden.next() else {
-        return Illegal::at(tokens.len(), "no bit is hidden: one token must be 2");
+        return Illegal::at(tokens.len(), "no bit is hidden; one token must be 2");
     };
     if let Some(second) = hidden.next() {
-        return Illegal::at(second, "a second bit is hidden: only one token may be 2");
+        return Illegal::at(second, "a second bit is hidden; only one token may be 2");
     }
     if tokens.len() % 2 == 1 {
         let length = tokens.len();
@@ -50,7 +50,10 @@ fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
     let (first, second) = tokens.split_at(word);
     let differs = |index: &usize| first[*index] != second[*index] && index % word != place % word;
     if let Some(index) = (0..word).find(differs) {
-        return Illegal::at(word + index, format!("differs from token {}, its twin in the first half", index + 1));
+        return Illegal::at(
+            word + index,
+            format!("differs from token {}, its counterpart in the first half", index + 1),
+        );
     }
     Ok(tokens[(place + word) % tokens.len()])
 }
@@ -59,10 +62,15 @@ fn explain(tokens: &[Token]) -> Vec<String> {
     let word = tokens.len() / 2;
     let written = |half: &[Token]| half.iter().map(|&t| INFO.text(t)).collect::<Vec<_>>().join(" ");
     let place = tokens.iter().position(|&token| token == HIDDEN).unwrap_or(0);
-    let twin = (place + word) % tokens.len();
+    let counterpart = (place + word) % tokens.len();
     vec![
-        format!("First writing:  {}", written(&tokens[..word])),
-        format!("Second writing: {}", written(&tokens[word..])),
-        format!("Token {} is hidden; its twin, token {}, is {}.", place + 1, twin + 1, tokens[twin]),
+        format!("First copy:  {}", written(&tokens[..word])),
+        format!("Second copy: {}", written(&tokens[word..])),
+        format!(
+            "Token {} is hidden; its counterpart, token {}, is {}.",
+            place + 1,
+            counterpart + 1,
+            tokens[counterpart]
+        ),
     ]
 }

@@ -9,7 +9,7 @@ use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the value of a bracketed expression of digits, +, - and *, modulo 5",
-    tests: "working out nested brackets from the inside: a hierarchy that differs from example to example",
+    tests: "evaluating nested brackets from the inside out, with another hierarchy in every example",
     source: CHOMSKY,
     lesson_length: Length::Between(9, 17),
     explain,
@@ -40,7 +40,7 @@ fn token(piece: Piece) -> Token {
         Piece::Operator(operator) => MODULUS + operator as Token,
         Piece::Open => 8,
         Piece::Close => 9,
-        Piece::Foreign => unreachable!("generators write no foreign tokens"),
+        Piece::Invalid => unreachable!("generators write no invalid tokens"),
     }
 }
 
@@ -50,7 +50,7 @@ fn piece(token: Token) -> Piece {
         5..=7 => Piece::Operator(Operator::ALL[usize::from(token - MODULUS)]),
         8 => Piece::Open,
         9 => Piece::Close,
-        _ => Piece::Foreign,
+        _ => Piece::Invalid,
     }
 }
 
@@ -59,14 +59,14 @@ fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
 }
 
 fn explain(tokens: &[Token]) -> Vec<String> {
-    let mut lines = vec!["Signs first, then the innermost brackets, all modulo 5:".to_owned()];
+    let mut lines = vec!["Signs first, then brackets from the inside out, modulo 5:".to_owned()];
     let note = |Step { left, operator, right, plain, value }| {
         let reduced = if plain == i32::from(value) { String::new() } else { format!(", which is {value} modulo 5") };
         lines.push(format!("({left} {} {right}) = {plain}{reduced}", operator.symbol()));
     };
     let _ = expression::evaluate(tokens.iter().map(|&token| piece(token)), note);
     if lines.len() == 1 {
-        lines[0] = "There is nothing to work out but a sign.".to_owned();
+        lines[0] = "A single digit; at most its sign matters.".to_owned();
     }
     lines
 }

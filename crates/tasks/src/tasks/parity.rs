@@ -7,7 +7,7 @@ use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "whether the number of ones among uniform bits is odd",
-    tests: "counting modulo 2: every bit matters, their order does not, and a single flip turns the label",
+    tests: "counting modulo 2: every bit matters, their order does not, and flipping any bit changes the label",
     source: CHOMSKY,
     explain,
     ..TaskInfo::new("parity", BITS, CLASSES, generate, evaluate)

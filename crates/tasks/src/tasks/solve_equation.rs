@@ -8,8 +8,8 @@ use crate::settings::Length;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    summary: "the digit that x stands for in an equation of a bracketed sum, modulo 5",
-    tests: "working out brackets around an unknown, then inverting what was done to it",
+    summary: "the digit that x stands for in a bracketed sum whose value modulo 5 is given",
+    tests: "evaluating brackets around an unknown, then inverting the operations applied to it",
     source: CHOMSKY,
     min_length: 3,
     lesson_length: Length::Between(9, 15),
@@ -55,7 +55,7 @@ fn token(piece: Piece) -> Token {
         Piece::Operator(operator) => MODULUS + operator as Token,
         Piece::Open => OPEN,
         Piece::Close => CLOSE,
-        Piece::Foreign => unreachable!("generators write no foreign tokens"),
+        Piece::Invalid => unreachable!("generators write no invalid tokens"),
     }
 }
 
@@ -68,7 +68,7 @@ fn piece(token: Token, x: u16) -> Piece {
         OPEN => Piece::Open,
         CLOSE => Piece::Close,
         UNKNOWN => Piece::Digit(x),
-        _ => Piece::Foreign,
+        _ => Piece::Invalid,
     }
 }
 
@@ -94,10 +94,10 @@ fn sides(tokens: &[Token], x: u16) -> Result<(u16, u16), Illegal> {
 fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
     let mut unknowns = tokens.iter().enumerate().filter(|(_, token)| **token == UNKNOWN);
     if unknowns.next().is_none() {
-        return Illegal::at(tokens.len(), "nothing to solve for: one digit must be x (9)");
+        return Illegal::at(tokens.len(), "there is nothing to solve for; one digit must be x (9)");
     }
     if let Some((second, _)) = unknowns.next() {
-        return Illegal::at(second, "a second x: only one digit may be unknown");
+        return Illegal::at(second, "a second x; only one digit may be unknown");
     }
     for x in 0..MODULUS {
         let (left, right) = sides(tokens, x)?;
@@ -109,7 +109,7 @@ fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
 }
 
 fn explain(tokens: &[Token]) -> Vec<String> {
-    let mut lines = vec!["Put in each digit and compare the two sides, modulo 5:".to_owned()];
+    let mut lines = vec!["Try every digit and compare the two sides, modulo 5:".to_owned()];
     for x in 0..MODULUS {
         if let Ok((left, right)) = sides(tokens, x) {
             let verdict = if left == right { "true" } else { "false" };

@@ -1,4 +1,4 @@
-//! `stack-manipulation`: what lies on top of a stack after some actions?
+//! `stack-manipulation`: what is on top of a stack after some actions?
 
 use super::CHOMSKY;
 use crate::generate::Unlikely;
@@ -6,8 +6,8 @@ use crate::random::Random;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
-    summary: "the top of a stack of bits, bottom first, after the actions that follow; POP on an empty stack does nothing",
-    tests: "matching every POP with what it removes: a memory that is last in, first out",
+    summary: "the top of a stack of bits, listed bottom to top, after some actions; POP on an empty stack does nothing",
+    tests: "matching every POP with the element it removes: last in, first out",
     source: CHOMSKY,
     min_length: 2,
     explain,
@@ -15,11 +15,11 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
 };
 
 const ALPHABET: &[Symbol] = &[
-    symbol("0", "bit 0 of the first stack"),
-    symbol("1", "bit 1 of the first stack"),
-    symbol("POP", "take the top away"),
-    symbol("PUSH0", "put a 0 on top"),
-    symbol("PUSH1", "put a 1 on top"),
+    symbol("0", "bit 0 of the initial stack"),
+    symbol("1", "bit 1 of the initial stack"),
+    symbol("POP", "remove the top"),
+    symbol("PUSH0", "push a 0"),
+    symbol("PUSH1", "push a 1"),
 ];
 
 const CLASSES: &[Symbol] = &[symbol("0", "0 is on top"), symbol("1", "1 is on top"), symbol("2", "the stack is empty")];
@@ -49,24 +49,24 @@ fn act(stack: &mut Vec<Token>, action: Token) {
     }
 }
 
-/// Reads backwards, without a stack: the top is the last bit put there that no later POP takes away. A POP that met an
-/// empty stack takes nothing in truth; here it takes an earlier bit, which some other POP had taken already.
+/// Reads backwards, without a stack: the top is the last bit that no later POP removes. A POP on an empty stack removes
+/// nothing; here it is matched with an earlier bit, which another POP has removed already, so the result is the same.
 fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
     let size = tokens.iter().position(|&token| token >= POP).unwrap_or(tokens.len());
     if size == 0 {
-        return Illegal::at(0, "the sequence must begin with the bits of a stack, 0 or 1");
+        return Illegal::at(0, "the sequence must begin with the bits of the stack, 0 or 1");
     }
     if size == tokens.len() {
         return Illegal::at(size, "at least one action (2, 3 or 4) must follow the bits of the stack");
     }
     if let Some(late) = tokens[size..].iter().position(|&token| token < POP) {
-        return Illegal::at(size + late, "the bits of the stack stand before the actions; PUSH is 3 or 4");
+        return Illegal::at(size + late, "the bits of the stack must come before the actions; PUSH is 3 or 4");
     }
-    let mut to_take = 0;
+    let mut to_remove = 0;
     for &token in tokens.iter().rev() {
         match token {
-            POP => to_take += 1,
-            _ if to_take > 0 => to_take -= 1,
+            POP => to_remove += 1,
+            _ if to_remove > 0 => to_remove -= 1,
             bit_or_push => return Ok(bit_or_push % PUSH[0]),
         }
     }
@@ -82,9 +82,9 @@ fn explain(tokens: &[Token]) -> Vec<String> {
     let mut stack = tokens[..size].to_vec();
     let mut lines = vec![format!("The stack, top at the right: {}", show(&stack))];
     for &action in &tokens[size..] {
-        let in_vain = action == POP && stack.is_empty();
+        let is_noop = action == POP && stack.is_empty();
         act(&mut stack, action);
-        let remark = if in_vain { " (there was nothing to take)" } else { "" };
+        let remark = if is_noop { " (nothing to remove)" } else { "" };
         lines.push(format!("{:5} → {}{remark}", INFO.text(action), show(&stack)));
     }
     lines

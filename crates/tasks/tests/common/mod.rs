@@ -1,5 +1,5 @@
-//! Helpers of the tests.
-#![allow(dead_code, reason = "every test program uses some of them")]
+//! Helpers that several tests share.
+#![allow(dead_code, reason = "no test uses all of them")]
 
 use semfocus_kernels::Key;
 use semfocus_tasks::Recipe;
