@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An evaluation of the tasks that shares no code with the project: Python's own `eval` for arithmetic, a plain stack for
-ListOps, the rules of the other tasks read off their definitions. Needs only Python 3.
+"""An independent implementation of the tasks, which shares no code with the project: Python's own `eval` for arithmetic, a
+plain stack for ListOps, the definitions of the other tasks as they are written. Needs only Python 3.
 
     labels.py check PROGRAM [N]   compare `PROGRAM data label` with this script on N sequences of every task, both those
                                   that the program generates and those that this script makes up
@@ -141,7 +141,8 @@ def check(program, count):
         mine = [label(task, ids) for ids in made]
         assert mine == program_labels(program, task, [" ".join(map(str, ids)) for ids in made]), f"{task}: made up"
         print(f"{task}: {total} generated and {len(made)} made-up sequences agree")
-    refused = subprocess.run([program, "data", "label", "solve-equation"], input="3 10 9\n", text=True, capture_output=True)
+    refused = subprocess.run([program, "data", "label", "solve-equation"], input="3 10 9\n", text=True,
+                             capture_output=True)
     assert refused.returncode == 1 and "before `=`" in refused.stderr, "3 = x is not an equation of the task"
 
 
