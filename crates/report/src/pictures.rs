@@ -3,26 +3,26 @@
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
-use semfocus_analysis::stats::{KaplanMeier, Step, quantile};
+use semfocus_analysis::stats::{Arrival, KaplanMeier, Step, quantile};
+use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
+use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
 use semfocus_lab::settings::Metric;
 use semfocus_lab::store::{State, StoredTrial};
 
-use crate::figure::charts::{self, Curve, Estimate, Pairs, Survival};
-use crate::figure::{Axis, End, Figure, Panel, TWO_COLUMNS};
+use crate::palette;
 
-/// More mechanisms than these get a figure with one column for each family besides the compact one.
+/// Runs with more mechanisms also get learning curves with one column for each family.
 const CROWDED: usize = 5;
 
-/// A figure of a run.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Name of its files.
+    /// Base name of its files.
     pub name: String,
-    /// The figure, with title and caption.
+    /// Includes title and caption.
     pub figure: Figure,
 }
 
-/// All figures that the evidence allows; none before the first epoch.
+/// All figures that the evidence supports; none before the first epoch.
 pub fn pictures(evidence: &Evidence) -> Vec<Picture> {
     let has_epochs = evidence.trials().any(|observed| observed.measures.is_some());
     match &evidence.points[..] {
@@ -37,31 +37,53 @@ pub(crate) fn picture(name: &str, title: &str, caption: String, figure: Figure) 
     Picture { name: name.to_owned(), figure: Figure { title, caption, ..figure } }
 }
 
+pub(crate) const BANDS: &str = "Lines are medians over seeds; bands extend from the lower to the upper quartile.";
+
+/// The panels of learning curves, with their heights.
+fn measures<'a>(loss: &'a [Curve], loss_height: f64, accuracy: &'a [Curve], accuracy_height: f64) -> [Measure<'a>; 2] {
+    [
+        Measure { axis: loss_axis(loss), height: loss_height, curves: loss },
+        Measure { axis: accuracy_axis(), height: accuracy_height, curves: accuracy },
+    ]
+}
+
+fn loss_axis(curves: &[Curve]) -> Axis {
+    Axis::auto("training loss", curves.iter().flat_map(|curve| &curve.quartiles).flatten().copied())
+}
+
+pub(crate) fn accuracy_axis() -> Axis {
+    Axis::fraction("held-out accuracy")
+}
+
 /// The figures of an experiment without a grid.
 fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
     let curves = |metric: Metric| -> Vec<Curve> {
         point.mechanisms.iter().filter_map(|mechanism| curve(point, &mechanism.mechanism, metric)).collect()
     };
     let (loss, accuracy) = (curves(Metric::TrainLoss), curves(Metric::HeldoutAccuracy));
-    let band = "Lines are medians over seeds, bands reach from the lower to the upper quartile";
     let n = seeds_text(point.mechanisms.iter().map(|mechanism| mechanism.seeds));
     let in_curves = seeds_text(point.mechanisms.iter().map(|mechanism| comparable(point, &mechanism.mechanism).len()));
-    let held = if is_any_stopped(point) { "; a trial that ended at its goal keeps its last value" } else { "" };
-    let left_out = if has_diverged(point) { "; trials that diverged are left out" } else { "" };
+    let held = if is_any_stopped(point) { " A trial that stopped at its goal keeps its last value." } else { "" };
+    let left_out = if has_diverged(point) { " Trials that diverged are left out." } else { "" };
     let goal = evidence.goal;
     let task = task_of(evidence);
     let mut pictures = vec![picture(
         "curves",
         "Learning curves",
-        format!("Training loss (above) and held-out accuracy (below) on {task}, {in_curves}. {band}{held}{left_out}."),
-        charts::compact_curves(&loss, &accuracy),
+        format!("Training loss (above) and held-out accuracy (below) on {task}, {in_curves}. {BANDS}{held}{left_out}"),
+        charts::curves("epoch", &measures(&loss, 95.0, &accuracy, 80.0)),
     )];
     if point.mechanisms.len() > CROWDED {
         pictures.push(picture(
             "curves-by-family",
             "Learning curves by family",
-            format!("The same with one column for each family of mechanisms, full attention in all of them; {task}, {in_curves}. {band}{held}{left_out}."),
-            charts::extended_curves(&loss, &accuracy),
+            format!(
+                "The same with one column for each family of mechanisms and full attention in all of them; {task}, \
+                 {in_curves}. {BANDS}{held}{left_out}"
+            ),
+            charts::curves_by_group("epoch", &measures(&loss, 105.0, &accuracy, 85.0), |name| {
+                (name != BASELINE).then(|| palette::family(name))
+            }),
         ));
     }
     let survivals: Vec<Survival> = point.mechanisms.iter().filter(|m| m.seeds > 0).map(survival).collect();
@@ -70,18 +92,18 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
         "Trials that have not reached the goal",
         format!(
             "Share of trials that have not reached {goal}, by epoch (Kaplan–Meier), on {task}, {n}. Bands are pointwise 95 % \
-             intervals; strokes mark trials that ended without having arrived."
+             intervals; strokes mark trials that ended without reaching it."
         ),
-        charts::survival("not yet arrived", &survivals),
+        charts::survival("epoch", "goal not yet reached", &survivals),
     ));
-    let estimates: Vec<Estimate> = point.mechanisms.iter().filter_map(|m| estimate(m, &m.mechanism)).collect();
+    let estimates: Vec<Estimate> = point.mechanisms.iter().filter_map(|m| estimate(m, m.mechanism.clone())).collect();
     if !estimates.is_empty() {
         pictures.push(picture(
             "speedup",
             "Speed-up over full attention",
             format!(
-                "How many times fewer epochs than full attention to {goal}: median over seeds ({n}) with its 95 % interval \
-                 where all trials arrived. Hollow points with arrows are bounds: one side has not arrived."
+                "Speed-up over full attention in epochs to {goal}: median over seeds ({n}), with its 95 % interval if all \
+                 trials reached the goal. Hollow points with arrows are bounds: one of the two has not reached the goal."
             ),
             charts::intervals(Axis::times("speed-up in epochs"), 1.0, &estimates),
         ));
@@ -91,7 +113,7 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
         pictures.push(picture(
             "seeds",
             "Seed by seed",
-            format!("Epochs to {goal} under full attention and under each mechanism; one line for each seed, {n}."),
+            format!("Epochs to {goal} with full attention and with each mechanism; one line for each seed, {n}."),
             charts::slopes("epochs to the goal", BASELINE, &slopes),
         ));
     }
@@ -102,7 +124,6 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
 fn of_grid(evidence: &Evidence) -> Vec<Picture> {
     let task = task_of(evidence);
     let n = seeds_text(evidence.points.iter().flat_map(|point| point.mechanisms.iter().map(|m| m.seeds)));
-    let band = "Lines are medians over seeds, bands reach from the lower to the upper quartile";
     let multiples = |metric: Metric, axis: fn(&[Curve]) -> Axis| {
         let all: Vec<(String, Vec<Curve>)> = evidence
             .points
@@ -113,31 +134,24 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
             })
             .collect();
         let curves: Vec<Curve> = all.iter().flat_map(|(_, curves)| curves.clone()).collect();
-        let last = curves.iter().flat_map(|curve| curve.epochs.last()).copied().fold(1.0, f64::max);
-        let (x, y) = (Axis::linear("epoch").with_limits(0.0, last), axis(&curves));
-        let panels: Vec<Panel> = all
-            .iter()
-            .map(|(name, curves)| {
-                charts::curve_panel(name, x.clone(), y.clone(), 80.0, &curves.iter().collect::<Vec<_>>())
-            })
-            .collect();
+        let (x, y) = (charts::from_zero("epoch", curves.iter().flat_map(|curve| &curve.x).copied()), axis(&curves));
+        let panel =
+            |(name, curves): &(String, Vec<Curve>)| charts::curve_panel(name, x.clone(), y.clone(), 80.0, curves);
+        let panels: Vec<Panel> = all.iter().map(panel).collect();
         charts::small_multiples(panels.len().clamp(1, 4), panels)
-    };
-    let loss_axis = |curves: &[Curve]| {
-        Axis::auto("training loss", curves.iter().flat_map(|curve| &curve.quartiles).flatten().copied())
     };
     let mut pictures = vec![
         picture(
             "grid-training-loss",
             "Training loss over the grid",
-            format!("Training loss on {task}, one panel for each point of the grid, {n} at each. {band}."),
+            format!("Training loss on {task}, one panel for each point of the grid, {n} at each. {BANDS}"),
             multiples(Metric::TrainLoss, loss_axis),
         ),
         picture(
             "grid-heldout-accuracy",
             "Held-out accuracy over the grid",
-            format!("Held-out accuracy on {task}, one panel for each point of the grid, {n} at each. {band}."),
-            multiples(Metric::HeldoutAccuracy, |_| Axis::fraction("held-out accuracy")),
+            format!("Held-out accuracy on {task}, one panel for each point of the grid, {n} at each. {BANDS}"),
+            multiples(Metric::HeldoutAccuracy, |_| accuracy_axis()),
         ),
     ];
     let estimates: Vec<Estimate> = evidence
@@ -145,8 +159,7 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         .iter()
         .flat_map(|point| point.mechanisms.iter().map(move |mechanism| (point, mechanism)))
         .filter_map(|(point, mechanism)| {
-            let row = format!("{}, {}", mechanism.mechanism, point_name(&point.point));
-            estimate(mechanism, &row)
+            estimate(mechanism, format!("{}, {}", mechanism.mechanism, point_name(&point.point)))
         })
         .collect();
     if !estimates.is_empty() {
@@ -156,8 +169,8 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
             "grid-speedup",
             "Speed-up over the grid",
             format!(
-                "How many times fewer epochs than full attention to {goal} at each point of the grid: median over seeds \
-                 ({n}) with its 95 % interval where all trials arrived. Hollow points with arrows are bounds."
+                "Speed-up over full attention in epochs to {goal} at each point of the grid: median over seeds ({n}), with its \
+                 95 % interval if all trials reached the goal. Hollow points with arrows are bounds."
             ),
             Figure { width: TWO_COLUMNS, ..figure },
         ));
@@ -177,24 +190,24 @@ fn is_any_stopped(point: &PointEvidence) -> bool {
     point.trials.iter().any(|observed| observed.trial.state == State::Stopped)
 }
 
-/// `n = 5 seeds`, or the range where mechanisms have different numbers.
+/// `n = 5 seeds`, or the range if mechanisms have different numbers of seeds.
 fn seeds_text(counts: impl Iterator<Item = usize> + Clone) -> String {
     match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
-        (least, most) if least == most => format!("n = {most} seed{}", if most == 1 { "" } else { "s" }),
-        (least, most) => format!("n = {least} to {most} seeds"),
+        (min, max) if min == max => format!("n = {max} seed{}", if max == 1 { "" } else { "s" }),
+        (min, max) => format!("n = {min} to {max} seeds"),
     }
 }
 
-/// The trials of a mechanism whose curves can be taken together: those that are over, or, as long as none is, all. A trial
-/// that diverged has no curve to the end and is left out.
+/// The trials of a mechanism whose curves can be combined: those that are over or, if there are none, all. Diverged trials
+/// have no complete curve and are left out.
 pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Vec<&'a StoredTrial> {
     let all = || point.of_mechanism(mechanism).map(|(trial, _)| trial).filter(|trial| trial.state != State::Diverged);
     let over: Vec<&StoredTrial> = all().filter(|trial| trial.state.is_over()).collect();
     if over.is_empty() { all().collect() } else { over }
 }
 
-/// Quartiles of a metric over the seeds of a mechanism, as far as all of its trials go. One that ended at its goal keeps
-/// its last value.
+/// Quartiles of a metric over the seeds of a mechanism, up to the last epoch that all of its trials have. A trial that
+/// stopped at its goal keeps its last value.
 pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> Option<Curve> {
     let trials = comparable(point, mechanism);
     let is_stopped = |trial: &StoredTrial| trial.state == State::Stopped;
@@ -208,7 +221,7 @@ pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> O
     });
     let quartiles: Vec<[f64; 3]> = quartiles.collect();
     let epochs = (1..=last).map(|epoch| epoch as f64).collect();
-    Some(Curve { mechanism: mechanism.to_owned(), epochs, quartiles })
+    Some(Curve { series: palette::series(mechanism), x: epochs, quartiles })
 }
 
 fn survival(mechanism: &MechanismEvidence) -> Survival {
@@ -216,14 +229,14 @@ fn survival(mechanism: &MechanismEvidence) -> Survival {
     let mut shares = vec![(0.0, 1.0)];
     shares.extend(steps.iter().map(|step| (step.time, step.survival)));
     Survival {
-        mechanism: mechanism.mechanism.clone(),
+        series: palette::series(&mechanism.mechanism),
         steps: shares,
         interval: bands(steps),
         censored: steps.iter().filter(|step| step.censored > 0).map(|step| step.time).collect(),
     }
 }
 
-/// The interval of every step, up to the next one: also of the last that has one.
+/// The interval of every step, drawn up to the next step.
 fn bands(steps: &[Step]) -> Vec<(f64, f64, f64)> {
     let ends = steps.iter().skip(1).map(|next| next.time).chain(steps.last().map(|last| last.time));
     let band = |(step, end): (&Step, f64)| {
@@ -233,8 +246,8 @@ fn bands(steps: &[Step]) -> Vec<(f64, f64, f64)> {
     steps.iter().zip(ends).filter_map(band).flatten().collect()
 }
 
-/// The speed-up of a mechanism as a row of a figure.
-fn estimate(mechanism: &MechanismEvidence, row: &str) -> Option<Estimate> {
+/// The speed-up of a mechanism as a row with this name.
+fn estimate(mechanism: &MechanismEvidence, name: String) -> Option<Estimate> {
     let speedup = mechanism.versus_full.as_ref()?.epochs?;
     let interval = match (speedup.ratio, speedup.interval) {
         (Ratio::Exactly(_), Some(interval)) => Some((End::At(interval.low), End::At(interval.high))),
@@ -243,7 +256,7 @@ fn estimate(mechanism: &MechanismEvidence, row: &str) -> Option<Estimate> {
         (Ratio::LessThan(value), _) => Some((End::Open, End::At(value))),
     };
     Some(Estimate {
-        mechanism: row.to_owned(),
+        series: Series { name, style: palette::style(&mechanism.mechanism) },
         value: speedup.ratio.value(),
         interval,
         bound: !matches!(speedup.ratio, Ratio::Exactly(_)),
@@ -257,10 +270,9 @@ fn pairs(point: &PointEvidence, mechanism: &str) -> Option<Pairs> {
     }
     let pairs = point.of_mechanism(BASELINE).filter_map(|(full, baseline)| {
         let (_, other) = point.of_mechanism(mechanism).find(|(trial, _)| trial.entry.seed == full.entry.seed)?;
-        let epochs =
-            |arrival: semfocus_analysis::stats::Arrival| if arrival.arrived { arrival.time } else { f64::INFINITY };
+        let epochs = |arrival: Arrival| if arrival.arrived { arrival.time } else { f64::INFINITY };
         Some((epochs(baseline.arrival), epochs(other.arrival)))
     });
     let pairs: Vec<(f64, f64)> = pairs.collect();
-    (!pairs.is_empty()).then(|| Pairs { mechanism: mechanism.to_owned(), pairs })
+    (!pairs.is_empty()).then(|| Pairs { series: palette::series(mechanism), pairs })
 }

@@ -1,89 +1,96 @@
-//! The regions in which the theory's conditions hold, as figures and as a table for programs.
+//! The regions in which the conditions of the theory hold, as figures and as CSV.
 
 use semfocus_analysis::theory::conditions::{FULL_DISPERSIONS, SINKS, least_separation_w, least_separation_x};
-
-use crate::figure::charts::small_multiples;
-use crate::figure::{
-    Axis, Course, Dash, Figure, Filling, Line, Mark, Marker, Paint, Panel, Ramp, Series, Style, TWO_COLUMNS,
+use semfocus_figure::charts::small_multiples;
+use semfocus_figure::{
+    Axis, ColourMap, Dash, Figure, Filling, Interpolation, Line, Mark, Marker, Paint, Panel, Series, Style, TWO_COLUMNS,
 };
-use crate::pictures::Picture;
 
-/// Separations beyond these shares of the full dispersion are not drawn.
+use crate::pictures::{Picture, picture};
+use crate::tables::to_csv;
+
+/// Limits of the separations drawn, as fractions of the full dispersion.
 const SHOWN: (f64, f64) = (1e-4, 1.0);
 
 /// One figure for each condition.
 pub fn pictures() -> Vec<Picture> {
-    let above = "The condition holds above the line of the full dispersion δs. Lines end where no separation suffices.";
+    let above =
+        "For each full dispersion δs, the condition holds above the line. A line ends where no separation is enough.";
     let w = panel("", least_separation_w);
     let x =
         SINKS.map(|sink| panel(&format!("sink β = {sink}"), move |full, share| least_separation_x(full, share, sink)));
     vec![
-        Picture {
-            name: "regions-w".to_owned(),
-            figure: Figure {
-                title: "Where condition (W) holds".to_owned(),
-                caption: format!(
-                    "Least separation for which (W) holds, by the dispersion of the kept scores; both as a share of δs. {above}"
-                ),
-                panels: vec![Panel { height: 130.0, ..w }],
-                ..Figure::default()
-            },
-        },
-        Picture {
-            name: "regions-x".to_owned(),
-            figure: Figure {
-                title: "Where condition (X) holds".to_owned(),
-                caption: format!("The same for (X), one panel for each sink. {above}"),
-                width: TWO_COLUMNS,
-                ..small_multiples(3, x.to_vec())
-            },
-        },
+        picture(
+            "regions-w",
+            "Where condition (W) holds",
+            format!(
+                "The minimum separation for which (W) holds, by the dispersion of the kept scores; both as fractions of δs. \
+                 {above}"
+            ),
+            Figure { panels: vec![Panel { height: 130.0, ..w }], ..Figure::default() },
+        ),
+        picture(
+            "regions-x",
+            "Where condition (X) holds",
+            format!("The same for (X), one panel for each sink. {above}"),
+            Figure { width: TWO_COLUMNS, ..small_multiples(3, x.to_vec()) },
+        ),
     ]
 }
 
-/// One line for each point of the figures; those at which no separation suffices are left out.
+/// One line for each point of the figures, without those where no separation is enough.
 pub fn csv() -> String {
-    let mut text = "condition,sink,full_dispersion,dispersion_share,least_separation_share\n".to_owned();
-    for full in FULL_DISPERSIONS {
-        for (share, least) in boundary(|share| least_separation_w(full, share)) {
-            text += &format!("w,,{full},{share},{least}\n");
+    let header = ["condition", "sink", "full_dispersion", "dispersion_share", "least_separation_share"];
+    let mut lines = vec![header.map(str::to_owned)];
+    let mut add = |condition: &str, sink: Option<f64>, full: f64, points: Vec<(f64, f64)>| {
+        let sink = sink.map_or_else(String::new, |sink| sink.to_string());
+        for (share, separation) in points {
+            let (full, share, separation) = (full.to_string(), share.to_string(), separation.to_string());
+            lines.push([condition.to_owned(), sink.clone(), full, share, separation]);
         }
+    };
+    for full in FULL_DISPERSIONS {
+        add("w", None, full, boundary(|share| least_separation_w(full, share)));
     }
     for sink in SINKS {
         for full in FULL_DISPERSIONS {
-            for (share, least) in boundary(|share| least_separation_x(full, share, sink)) {
-                text += &format!("x,{sink},{full},{share},{least}\n");
-            }
+            add("x", Some(sink), full, boundary(|share| least_separation_x(full, share, sink)));
         }
     }
-    text
+    to_csv(lines.iter().map(|line| line.iter().map(String::as_str).collect()))
 }
 
-/// Shares of the dispersion, in per cent steps, with the least separation of each.
-fn boundary(least: impl Fn(f64) -> Option<f64>) -> Vec<(f64, f64)> {
+/// Dispersions in steps of 1 % of δs, each with the minimum separation.
+fn boundary(min_separation: impl Fn(f64) -> Option<f64>) -> Vec<(f64, f64)> {
     let shares = (1..100).map(|percent| f64::from(percent) / 100.0);
-    shares.filter_map(|share| Some((share, least(share)?))).collect()
+    shares.filter_map(|share| Some((share, min_separation(share)?))).collect()
 }
 
-fn panel(title: &str, least: impl Fn(f64, f64) -> Option<f64>) -> Panel {
+fn panel(title: &str, min_separation: impl Fn(f64, f64) -> Option<f64>) -> Panel {
     let lines = FULL_DISPERSIONS.iter().enumerate().filter_map(|(index, &full)| {
         let inside = |point: &(f64, f64)| (SHOWN.0..=SHOWN.1).contains(&point.1);
-        let points: Vec<(f64, f64)> = boundary(|share| least(full, share)).into_iter().filter(inside).collect();
-        // The palest colours would be lost on paper.
+        let points: Vec<(f64, f64)> =
+            boundary(|share| min_separation(full, share)).into_iter().filter(inside).collect();
+        // The palest colours would be invisible on paper.
         let place = 0.35 + 0.65 * index as f64 / (FULL_DISPERSIONS.len() - 1) as f64;
         let style = Style {
-            paint: Paint::Colour(Ramp::Sequential.at(place)),
+            paint: Paint::Colour(ColourMap::Sequential.at(place)),
             dash: Dash::SOLID,
             marker: MARKERS[index % MARKERS.len()],
             filling: Filling::Full,
         };
         let series = Series { name: format!("δs = {full}"), style };
-        (!points.is_empty()).then_some(Mark::Line(Line { series, points, course: Course::Straight, markers: true }))
+        (!points.is_empty()).then_some(Mark::Line(Line {
+            series,
+            points,
+            interpolation: Interpolation::Linear,
+            markers: true,
+        }))
     });
     Panel {
         title: title.to_owned(),
         x: Axis::linear("dispersion δh / δs").with_limits(0.0, 1.0),
-        y: Axis::log("least separation Δ / δs").with_limits(SHOWN.0, SHOWN.1),
+        y: Axis::log("minimum separation Δ / δs").with_limits(SHOWN.0, SHOWN.1),
         height: 95.0,
         marks: lines.collect(),
     }

@@ -1,21 +1,21 @@
-//! A part of the page about one kind of analysis: there when its data are.
+//! A part of the page about one kind of analysis, present if its data are.
+
+use maud::Markup;
 
 use crate::pictures::Picture;
 use crate::tables::Table;
 
-/// A part of the page.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// Anchor on the page.
     pub id: &'static str,
-    /// Heading.
     pub title: &'static str,
-    /// What it means, as HTML, before everything else.
-    pub words: String,
-    /// Figures; their files are written with the others.
+    /// What was found and what it means, before the figures.
+    pub findings: Markup,
+    /// Their files are written with those of the other figures.
     pub pictures: Vec<Picture>,
-    /// More HTML between figures and tables.
-    pub after_pictures: String,
-    /// Tables; their files are written with the others.
+    /// Between the figures and the tables.
+    pub after_pictures: Markup,
+    /// Their files are written with those of the other tables.
     pub tables: Vec<Table>,
 }

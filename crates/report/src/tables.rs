@@ -1,81 +1,179 @@
-//! The tables of a run: one source, written as CSV, Markdown and HTML.
+//! The tables of a run, written as CSV, Markdown and HTML from one source.
 
-use semfocus_analysis::evidence::Evidence;
-use semfocus_analysis::evidence::robustness::robustness;
-use semfocus_analysis::evidence::speedup::Speedup;
+use semfocus_analysis::evidence::robustness::{Robustness, robustness};
+use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
 use semfocus_analysis::evidence::verdict::p_text;
+use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed};
+use semfocus_analysis::stats::{Arrival, Interval};
 
-/// A table: names, and for every cell what is shown and what a program reads.
+/// A table as text: for every cell what people see and what programs read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Name of its files.
+    /// Base name of its files.
     pub name: &'static str,
     /// Heading on the page.
     pub title: &'static str,
     /// What the columns mean.
     pub caption: String,
-    /// Columns.
-    pub columns: Vec<Column>,
-    /// Rows of as many cells.
+    pub headings: Vec<Heading>,
+    /// Each with one cell per heading.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column.
+/// The head of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
-    /// Heading.
+pub struct Heading {
     pub title: String,
-    /// Name in CSV files.
+    /// Column name in CSV files.
     pub name: String,
-    /// Whether it holds numbers, which stand at the right.
+    /// Numbers are right-aligned.
     pub is_number: bool,
 }
 
-/// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// For people.
     pub shown: String,
-    /// For programs, in full precision; empty for nothing.
+    /// For programs, in full precision; empty if missing.
     pub exact: String,
 }
 
-impl Cell {
-    pub(crate) fn text(text: &str) -> Self {
-        Cell { shown: text.to_owned(), exact: text.to_owned() }
-    }
+/// A column of a table whose rows are made from values of type `Row`.
+pub(crate) struct Column<Row> {
+    title: &'static str,
+    name: &'static str,
+    is_number: bool,
+    cell: fn(&Row) -> Cell,
+}
 
-    pub(crate) fn number(value: Option<f64>, show: impl Fn(f64) -> String) -> Self {
-        match value.filter(|value| value.is_finite()) {
-            Some(value) => Cell { shown: show(value), exact: value.to_string() },
-            None => Cell { shown: "–".to_owned(), exact: String::new() },
+pub(crate) const fn text<Row>(title: &'static str, name: &'static str, cell: fn(&Row) -> Cell) -> Column<Row> {
+    Column { title, name, is_number: false, cell }
+}
+
+pub(crate) const fn number<Row>(title: &'static str, name: &'static str, cell: fn(&Row) -> Cell) -> Column<Row> {
+    Column { title, name, is_number: true, cell }
+}
+
+/// Values on the axes of the grid: setting and value.
+type Point = [(String, String)];
+
+impl Table {
+    pub(crate) fn new<Row>(
+        name: &'static str,
+        title: &'static str,
+        caption: impl Into<String>,
+        columns: &[Column<Row>],
+        rows: &[Row],
+    ) -> Self {
+        let heading = |column: &Column<Row>| Heading {
+            title: column.title.to_owned(),
+            name: column.name.to_owned(),
+            is_number: column.is_number,
+        };
+        let cells = |row| columns.iter().map(|column| (column.cell)(row)).collect();
+        Table {
+            name,
+            title,
+            caption: caption.into(),
+            headings: columns.iter().map(heading).collect(),
+            rows: rows.iter().map(cells).collect(),
         }
     }
 
-    pub(crate) fn percent(value: Option<f64>) -> Self {
-        Cell::number(value, |x| format!("{:.1} %", 100.0 * x).replace('-', "−"))
-    }
-
-    /// A difference of shares in percentage points, with its sign.
-    fn points(value: Option<f64>) -> Self {
-        Cell::number(value, |x| format!("{:+.1}", 100.0 * x).replace('-', "−"))
-    }
-
-    pub(crate) fn count(value: usize) -> Self {
-        Cell::text(&value.to_string())
-    }
-
-    fn speedup(speedup: Option<Speedup>) -> Self {
-        match speedup {
-            Some(speedup) => Cell { shown: speedup.ratio.to_string(), exact: speedup.ratio.value().to_string() },
-            None => Cell::number(None, |_| String::new()),
+    /// Adds one column for each axis of the grid before all others. `points` has one point for each row.
+    pub(crate) fn with_points<'a>(mut self, evidence: &Evidence, points: impl Iterator<Item = &'a Point>) -> Self {
+        let axes = evidence.points.first().map_or(&[][..], |point| &point.point);
+        let heading = |(path, _): &(String, String)| Heading {
+            title: path.rsplit('.').next().unwrap_or(path).replace('_', " "),
+            name: path.clone(),
+            is_number: false,
+        };
+        self.headings.splice(0..0, axes.iter().map(heading));
+        for (row, point) in self.rows.iter_mut().zip(points) {
+            row.splice(0..0, point.iter().map(|(_, value)| Cell::text(value)));
         }
+        self
+    }
+
+    /// The table itself, or None if it has no rows.
+    pub(crate) fn filled(self) -> Option<Self> {
+        (!self.rows.is_empty()).then_some(self)
+    }
+
+    pub fn csv(&self) -> String {
+        let headings = self.headings.iter().map(|heading| heading.name.as_str()).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(|cell| cell.exact.as_str()).collect());
+        to_csv(std::iter::once(headings).chain(rows))
+    }
+
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let escaped = |text: &str| text.replace('|', "\\|");
+        let alignment = |heading: &Heading| if heading.is_number { "--:" } else { ":--" }.to_owned();
+        let mut text = format!("# {}\n\n", self.title);
+        text += &line(self.headings.iter().map(|heading| escaped(&heading.title)).collect());
+        text += &line(self.headings.iter().map(alignment).collect());
+        for row in &self.rows {
+            text += &line(row.iter().map(|cell| escaped(&cell.shown)).collect());
+        }
+        text + &format!("\n{}\n", self.caption)
     }
 }
 
-/// All tables.
+pub(crate) fn to_csv<'a>(records: impl Iterator<Item = Vec<&'a str>>) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for record in records {
+        writer.write_record(record).expect("all rows have the same number of cells");
+    }
+    String::from_utf8(writer.into_inner().expect("memory can be written to")).expect("the cells are UTF-8")
+}
+
+impl Cell {
+    pub(crate) fn text(text: impl ToString) -> Self {
+        let text = text.to_string();
+        Cell { shown: text.clone(), exact: text }
+    }
+
+    fn missing() -> Self {
+        Cell { shown: "–".to_owned(), exact: String::new() }
+    }
+
+    pub(crate) fn number(value: impl Into<Option<f64>>, show: impl Fn(f64) -> String) -> Self {
+        match value.into().filter(|value| value.is_finite()) {
+            Some(value) => Cell { shown: show(value).replace('-', "−"), exact: value.to_string() },
+            None => Cell::missing(),
+        }
+    }
+
+    /// With a fixed number of decimals.
+    pub(crate) fn decimals(value: impl Into<Option<f64>>, decimals: usize) -> Self {
+        Cell::number(value, |x| format!("{x:.decimals$}"))
+    }
+
+    pub(crate) fn percent(value: Option<f64>) -> Self {
+        Cell::number(value, |x| format!("{:.1} %", 100.0 * x))
+    }
+
+    /// A difference of fractions in percentage points, with its sign.
+    fn points(value: Option<f64>) -> Self {
+        Cell::number(value, |x| format!("{:+.1}", 100.0 * x))
+    }
+
+    fn ratio(ratio: Option<Ratio>) -> Self {
+        match ratio {
+            Some(ratio) => Cell { shown: ratio.to_string(), exact: ratio.value().to_string() },
+            None => Cell::missing(),
+        }
+    }
+
+    fn speedup(speedup: Option<Speedup>) -> Self {
+        Cell::ratio(speedup.map(|speedup| speedup.ratio))
+    }
+}
+
+/// The tables of every report. Sections add their own.
 pub fn tables(evidence: &Evidence) -> Vec<Table> {
-    let mut tables = vec![summary(evidence), comparison(evidence)];
+    let mut tables = vec![mechanisms(evidence), against_full(evidence)];
     if evidence.points.len() > 1 {
         tables.push(robustness_table(evidence));
     }
@@ -83,84 +181,50 @@ pub fn tables(evidence: &Evidence) -> Vec<Table> {
     tables
 }
 
-fn columns(columns: &[(&str, &str, bool)]) -> Vec<Column> {
-    let column = |&(title, name, is_number): &(&str, &str, bool)| Column {
-        title: title.to_owned(),
-        name: name.to_owned(),
-        is_number,
-    };
-    columns.iter().map(column).collect()
+/// A mechanism at a point of the grid.
+struct AtPoint<'a> {
+    point: &'a Point,
+    evidence: &'a MechanismEvidence,
 }
 
-/// The columns of the grid, before those of a table.
-pub(crate) fn with_point(evidence: &Evidence, rest: &[(&str, &str, bool)]) -> Vec<Column> {
-    let axes = evidence.points.first().map_or(&[][..], |point| &point.point);
-    let of_axis = |(path, _): &(String, String)| Column {
-        title: path.rsplit('.').next().unwrap_or(path).replace('_', " "),
-        name: path.clone(),
-        is_number: false,
-    };
-    axes.iter().map(of_axis).chain(columns(rest)).collect()
+fn at_points(evidence: &Evidence) -> impl Iterator<Item = AtPoint<'_>> {
+    let points = evidence.points.iter();
+    points.flat_map(|at| at.mechanisms.iter().map(|evidence| AtPoint { point: &at.point, evidence }))
 }
 
-pub(crate) fn point_cells(point: &[(String, String)]) -> Vec<Cell> {
-    point.iter().map(|(_, value)| Cell::text(value)).collect()
+fn mechanisms(evidence: &Evidence) -> Table {
+    let columns = [
+        text("mechanism", "mechanism", |row: &AtPoint| Cell::text(&row.evidence.mechanism)),
+        number("seeds", "seeds", |row| Cell::text(row.evidence.seeds)),
+        number("reached", "reached", |row| Cell::text(row.evidence.reached)),
+        number("epochs to goal", "median_epochs_to_threshold", |row| median_epochs(row.evidence)),
+        number("restricted mean", "restricted_mean_epochs", |row| {
+            Cell::decimals(row.evidence.restricted_mean_epochs.map(|mean| mean.mean), 1)
+        }),
+        number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.evidence.best_heldout_accuracy)),
+        number("last held-out", "last_heldout_accuracy", |row| Cell::percent(row.evidence.last_heldout_accuracy)),
+        number("mean held-out", "mean_heldout_accuracy", |row| Cell::percent(row.evidence.mean_heldout_accuracy)),
+        number("gap", "generalisation_gap", |row| Cell::percent(row.evidence.generalisation_gap)),
+        number("diverged", "diverged", |row| Cell::text(row.evidence.diverged)),
+        number("unfinished", "unfinished", |row| Cell::text(row.evidence.unfinished)),
+    ];
+    let caption = format!(
+        "Medians over seeds. Epochs to the goal, {}: a trial that has not reached it counts as later than any other. \
+         Restricted mean: mean epochs to the goal, with every trial counted only up to the horizon ({}). Mean held-out: \
+         area under the curve of the held-out accuracy. Gap: training accuracy minus held-out accuracy after the last \
+         epoch.",
+        evidence.goal,
+        horizons(evidence)
+    );
+    let rows: Vec<AtPoint> = at_points(evidence).collect();
+    Table::new("mechanisms", "Mechanisms", caption, &columns, &rows)
+        .with_points(evidence, rows.iter().map(|row| row.point))
 }
 
-fn summary(evidence: &Evidence) -> Table {
-    let goal = evidence.goal;
-    let mut rows = Vec::new();
-    for point in &evidence.points {
-        for mechanism in &point.mechanisms {
-            let median = match mechanism.median_epochs_to_threshold {
-                None if mechanism.seeds > 0 => Cell { shown: format!("> {}", mechanism.epochs), exact: String::new() },
-                median => {
-                    Cell::number(median, |x| if x.fract() == 0.0 { format!("{x:.0}") } else { format!("{x:.1}") })
-                }
-            };
-            let mut row = point_cells(&point.point);
-            row.extend([
-                Cell::text(&mechanism.mechanism),
-                Cell::count(mechanism.seeds),
-                Cell::count(mechanism.reached),
-                median,
-                Cell::number(mechanism.restricted_mean_epochs.map(|mean| mean.mean), |x| format!("{x:.1}")),
-                Cell::percent(mechanism.best_heldout_accuracy),
-                Cell::percent(mechanism.last_heldout_accuracy),
-                Cell::percent(mechanism.mean_heldout_accuracy),
-                Cell::percent(mechanism.generalisation_gap),
-                Cell::count(mechanism.diverged),
-                Cell::count(mechanism.unfinished),
-            ]);
-            rows.push(row);
-        }
-    }
-    Table {
-        name: "mechanisms",
-        title: "Mechanisms",
-        caption: format!(
-            "Medians over seeds. Epochs to the goal, {goal}: a trial that has not arrived counts as later than any other; \
-             restricted mean: every trial counted up to the horizon ({}) only. Mean accuracy: area under the held-out \
-             curve. Gap: training less held-out accuracy after the last epoch.",
-            horizons(evidence)
-        ),
-        columns: with_point(
-            evidence,
-            &[
-                ("mechanism", "mechanism", false),
-                ("seeds", "seeds", true),
-                ("reached", "reached", true),
-                ("epochs to goal", "median_epochs_to_threshold", true),
-                ("restricted mean", "restricted_mean_epochs", true),
-                ("best held-out", "best_heldout_accuracy", true),
-                ("last held-out", "last_heldout_accuracy", true),
-                ("mean held-out", "mean_heldout_accuracy", true),
-                ("gap", "generalisation_gap", true),
-                ("diverged", "diverged", true),
-                ("unfinished", "unfinished", true),
-            ],
-        ),
-        rows,
+fn median_epochs(evidence: &MechanismEvidence) -> Cell {
+    match evidence.median_epochs_to_threshold {
+        None if evidence.seeds > 0 => Cell { shown: format!("> {}", evidence.epochs), exact: String::new() },
+        median => Cell::number(median, |x| format!("{x:.*}", usize::from(x.fract() != 0.0))),
     }
 }
 
@@ -168,189 +232,130 @@ fn horizons(evidence: &Evidence) -> String {
     let mut horizons: Vec<f64> = evidence.points.iter().map(|point| point.horizon).collect();
     horizons.sort_by(f64::total_cmp);
     match (horizons.first(), horizons.last()) {
-        (Some(least), Some(most)) if least == most => format!("{least} epochs"),
-        (Some(least), Some(most)) => format!("{least} to {most} epochs, by point"),
+        (Some(min), Some(max)) if min == max => format!("{min} epochs"),
+        (Some(min), Some(max)) => format!("{min} to {max} epochs, depending on the point"),
         _ => "no epochs".to_owned(),
     }
 }
 
-fn comparison(evidence: &Evidence) -> Table {
-    let mut rows = Vec::new();
-    for point in &evidence.points {
-        for mechanism in &point.mechanisms {
-            let Some(comparison) = &mechanism.versus_full else { continue };
-            let interval = comparison.epochs.and_then(|speedup| speedup.interval);
-            let accuracy = comparison.accuracy.as_ref();
-            let difference = accuracy.map(|accuracy| accuracy.differences.mean);
-            let bounds = accuracy.and_then(|accuracy| accuracy.interval);
-            let mut row = point_cells(&point.point);
-            row.extend([
-                Cell::text(&mechanism.mechanism),
-                Cell::count(comparison.pairs),
-                Cell::speedup(comparison.epochs),
-                Cell::number(interval.map(|interval| interval.low), |x| format!("{x:.1}")),
-                Cell::number(interval.map(|interval| interval.high), |x| format!("{x:.1}")),
-                Cell::speedup(comparison.flops),
-                Cell::speedup(comparison.seconds),
-                Cell::number(comparison.epochs_saved, |x| format!("{x:.1}").replace('-', "−")),
-                Cell::number(Some(comparison.log_rank.p_value), p_text),
-                Cell::number(Some(comparison.log_rank_adjusted), p_text),
-                Cell::points(difference),
-                Cell::points(bounds.map(|interval| interval.low)),
-                Cell::points(bounds.map(|interval| interval.high)),
-                Cell::number(accuracy.map(|accuracy| accuracy.signed_rank.p_value), p_text),
-                Cell::number(accuracy.map(|accuracy| accuracy.adjusted), p_text),
-            ]);
-            rows.push(row);
-        }
+fn against_full(evidence: &Evidence) -> Table {
+    use semfocus_analysis::evidence::comparison::{AccuracyDifference, Comparison};
+    struct Row<'a> {
+        at: AtPoint<'a>,
+        comparison: &'a Comparison,
+        /// Of the speed-up in epochs.
+        interval: Option<Interval>,
+        accuracy: Option<&'a AccuracyDifference>,
+        accuracy_interval: Option<Interval>,
     }
-    Table {
-        name: "against-full",
-        title: "Against full attention",
-        caption: "Paired by seed. Speed-ups: how many times fewer epochs, training operations and seconds to the goal, median \
-                  over seeds; > and < are bounds where one side has not arrived; interval: BCa bootstrap of the median, where \
-                  all trials arrived. Saved: restricted mean epochs of full attention less those of the mechanism. p: \
-                  permutation log-rank test, and after Holm's correction. Held-out: mean paired difference in best held-out \
-                  accuracy in percentage points, its BCa interval, exact signed-rank p, and after Holm's correction."
-            .to_owned(),
-        columns: with_point(
-            evidence,
-            &[
-                ("mechanism", "mechanism", false),
-                ("pairs", "pairs", true),
-                ("epochs", "speedup_epochs", true),
-                ("low", "speedup_epochs_low", true),
-                ("high", "speedup_epochs_high", true),
-                ("FLOPs", "speedup_flops", true),
-                ("seconds", "speedup_seconds", true),
-                ("saved", "epochs_saved", true),
-                ("p", "log_rank_p", true),
-                ("Holm", "log_rank_p_holm", true),
-                ("held-out", "heldout_difference", true),
-                ("low", "heldout_difference_low", true),
-                ("high", "heldout_difference_high", true),
-                ("p", "signed_rank_p", true),
-                ("Holm", "signed_rank_p_holm", true),
-            ],
-        ),
-        rows,
-    }
+    let columns = [
+        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.at.evidence.mechanism)),
+        number("pairs", "pairs", |row| Cell::text(row.comparison.pairs)),
+        number("epochs", "speedup_epochs", |row| Cell::speedup(row.comparison.epochs)),
+        number("low", "speedup_epochs_low", |row| Cell::decimals(row.interval.map(|interval| interval.low), 1)),
+        number("high", "speedup_epochs_high", |row| Cell::decimals(row.interval.map(|interval| interval.high), 1)),
+        number("FLOPs", "speedup_flops", |row| Cell::speedup(row.comparison.flops)),
+        number("seconds", "speedup_seconds", |row| Cell::speedup(row.comparison.seconds)),
+        number("saved", "epochs_saved", |row| Cell::decimals(row.comparison.epochs_saved, 1)),
+        number("p", "log_rank_p", |row| Cell::number(row.comparison.log_rank.p_value, p_text)),
+        number("Holm", "log_rank_p_holm", |row| Cell::number(row.comparison.log_rank_adjusted, p_text)),
+        number("held-out", "heldout_difference", |row| {
+            Cell::points(row.accuracy.map(|accuracy| accuracy.differences.mean))
+        }),
+        number("low", "heldout_difference_low", |row| Cell::points(row.accuracy_interval.map(|interval| interval.low))),
+        number("high", "heldout_difference_high", |row| {
+            Cell::points(row.accuracy_interval.map(|interval| interval.high))
+        }),
+        number("p", "signed_rank_p", |row| {
+            Cell::number(row.accuracy.map(|accuracy| accuracy.signed_rank.p_value), p_text)
+        }),
+        number("Holm", "signed_rank_p_holm", |row| {
+            Cell::number(row.accuracy.map(|accuracy| accuracy.adjusted), p_text)
+        }),
+    ];
+    let row = |at| {
+        let AtPoint { evidence, .. } = &at;
+        let comparison = evidence.versus_full.as_ref()?;
+        let accuracy = comparison.accuracy.as_ref();
+        Some(Row {
+            at,
+            comparison,
+            interval: comparison.epochs.and_then(|speedup| speedup.interval),
+            accuracy,
+            accuracy_interval: accuracy.and_then(|accuracy| accuracy.interval),
+        })
+    };
+    let rows: Vec<Row> = at_points(evidence).filter_map(row).collect();
+    let caption = "Paired by seed. Epochs, FLOPs and seconds: speed-up to the goal, median over seeds; > and < mark bounds \
+        where one of the two has not reached the goal. Low and high: BCa bootstrap interval of the median, if all \
+        trials reached the goal. Saved: restricted mean epochs of full attention minus those of the mechanism. p: \
+        permutation log-rank test, then after Holm's correction. Held-out: mean paired difference in best held-out \
+        accuracy in percentage points, its BCa interval, the p of the exact signed-rank test, and the same after \
+        Holm's correction.";
+    Table::new("against-full", "Against full attention", caption, &columns, &rows)
+        .with_points(evidence, rows.iter().map(|row| row.at.point))
 }
 
 fn robustness_table(evidence: &Evidence) -> Table {
-    let rows = robustness(evidence).into_iter().map(|line| {
-        let end = |end: &Option<(semfocus_analysis::evidence::speedup::Ratio, String)>| match end {
-            Some((ratio, point)) => {
-                [Cell { shown: ratio.to_string(), exact: ratio.value().to_string() }, Cell::text(point)]
-            }
-            None => [Cell::text("–"), Cell::text("–")],
-        };
-        let [least, least_at] = end(&line.least);
-        let [greatest, greatest_at] = end(&line.greatest);
-        vec![
-            Cell::text(&line.mechanism),
-            Cell::count(line.points),
-            Cell::count(line.faster),
-            Cell::count(line.slower),
-            least,
-            least_at,
-            greatest,
-            greatest_at,
-        ]
-    });
-    Table {
-        name: "robustness",
-        title: "How the speed-up varies over the grid",
-        caption:
-            "Points at which a mechanism learns faster or slower than full attention, or does so with all of too few \
-                  seeds; the least and the greatest speed-up in epochs, and where."
-                .to_owned(),
-        columns: columns(&[
-            ("mechanism", "mechanism", false),
-            ("points", "points", true),
-            ("faster", "faster", true),
-            ("slower", "slower", true),
-            ("least", "least_speedup", true),
-            ("at", "least_at", false),
-            ("greatest", "greatest_speedup", true),
-            ("at", "greatest_at", false),
-        ]),
-        rows: rows.collect(),
-    }
+    let columns = [
+        text("mechanism", "mechanism", |row: &Robustness| Cell::text(&row.mechanism)),
+        number("points", "points", |row| Cell::text(row.points)),
+        number("faster", "faster", |row| Cell::text(row.faster)),
+        number("slower", "slower", |row| Cell::text(row.slower)),
+        number("min", "least_speedup", |row| Cell::ratio(row.least.as_ref().map(|(ratio, _)| *ratio))),
+        text("at", "least_at", |row| Cell::text(row.least.as_ref().map_or("–", |(_, point)| point))),
+        number("max", "greatest_speedup", |row| Cell::ratio(row.greatest.as_ref().map(|(ratio, _)| *ratio))),
+        text("at", "greatest_at", |row| Cell::text(row.greatest.as_ref().map_or("–", |(_, point)| point))),
+    ];
+    let caption = "Points of the grid at which a mechanism learns faster or slower than full attention, including those where \
+        all seeds agree but are too few for a significance test; the smallest and the largest speed-up in epochs, \
+        and where they occur.";
+    Table::new("robustness", "How the speed-up varies over the grid", caption, &columns, &robustness(evidence))
 }
 
 fn trials(evidence: &Evidence) -> Table {
-    let rows = evidence.trials().map(|observed| {
-        let (trial, measures) = (&observed.trial, observed.measures.as_ref());
-        let arrival = measures.map(|measures| measures.arrival).filter(|arrival| arrival.arrived);
-        let mut row = point_cells(&trial.entry.point);
-        row.extend([
-            Cell::text(&trial.entry.mechanism),
-            Cell::text(&trial.entry.seed.to_string()),
-            Cell::text(trial.state.name()),
-            Cell {
-                shown: format!("{} of {}", trial.records.len(), trial.entry.epochs),
-                exact: trial.records.len().to_string(),
-            },
-            Cell::number(arrival.map(|arrival| arrival.time), |x| format!("{x:.0}")),
-            Cell::number(arrival.and(measures).and_then(|m| m.flops), |x| format!("{x:.2e}")),
-            Cell::number(arrival.and(measures).map(|m| m.seconds), |x| format!("{x:.1}")),
-            Cell::percent(measures.map(|measures| measures.best_heldout_accuracy)),
-            Cell::number(measures.map(|measures| measures.best_epoch as f64), |x| format!("{x:.0}")),
-            Cell::percent(measures.map(|measures| measures.last_heldout_accuracy)),
-            Cell::text(&trial.entry.id.to_string()),
-        ]);
-        row
-    });
-    Table {
-        name: "trials",
-        title: "Trials",
-        caption:
-            "Every trial with its epochs, training operations and seconds to the goal; the last column is its folder \
-                  under trials/."
-                .to_owned(),
-        columns: with_point(
-            evidence,
-            &[
-                ("mechanism", "mechanism", false),
-                ("seed", "seed", true),
-                ("state", "state", false),
-                ("epochs", "epochs", true),
-                ("to goal", "epochs_to_threshold", true),
-                ("FLOPs to goal", "flops_to_threshold", true),
-                ("s to goal", "seconds_to_threshold", true),
-                ("best held-out", "best_heldout_accuracy", true),
-                ("in epoch", "best_epoch", true),
-                ("last held-out", "last_heldout_accuracy", true),
-                ("folder", "trial", false),
-            ],
-        ),
-        rows: rows.collect(),
+    struct Row<'a> {
+        observed: &'a Observed,
+        /// When the goal was reached.
+        reached: Option<Arrival>,
     }
-}
-
-impl Table {
-    /// As CSV, for programs.
-    pub fn csv(&self) -> String {
-        let quoted = |text: &str| {
-            if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-        };
-        let header = self.columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(",");
-        let rows = self.rows.iter().map(|row| row.iter().map(|cell| quoted(&cell.exact)).collect::<Vec<_>>().join(","));
-        std::iter::once(header).chain(rows).map(|line| line + "\n").collect()
-    }
-
-    /// As Markdown.
-    pub fn markdown(&self) -> String {
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let escaped = |text: &str| text.replace('|', "\\|");
-        let mut text = format!("# {}\n\n", self.title);
-        text += &line(self.columns.iter().map(|column| escaped(&column.title)).collect());
-        text +=
-            &line(self.columns.iter().map(|column| if column.is_number { "--:" } else { ":--" }.to_owned()).collect());
-        for row in &self.rows {
-            text += &line(row.iter().map(|cell| escaped(&cell.shown)).collect());
-        }
-        text + &format!("\n{}\n", self.caption)
-    }
+    let columns = [
+        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.observed.trial.entry.mechanism)),
+        number("seed", "seed", |row| Cell::text(row.observed.trial.entry.seed)),
+        text("state", "state", |row| Cell::text(row.observed.trial.state.name())),
+        number("epochs", "epochs", |row| {
+            let (epochs, planned) = (row.observed.trial.records.len(), row.observed.trial.entry.epochs);
+            Cell { shown: format!("{epochs} of {planned}"), exact: epochs.to_string() }
+        }),
+        number("to goal", "epochs_to_threshold", |row| Cell::decimals(row.reached.map(|reached| reached.time), 0)),
+        number("FLOPs to goal", "flops_to_threshold", |row| {
+            let flops = row.reached.and(row.observed.measures.as_ref()).and_then(|measures| measures.flops);
+            Cell::number(flops, |x| format!("{x:.2e}"))
+        }),
+        number("s to goal", "seconds_to_threshold", |row| {
+            let seconds = row.reached.and(row.observed.measures.as_ref()).map(|measures| measures.seconds);
+            Cell::decimals(seconds, 1)
+        }),
+        number("best held-out", "best_heldout_accuracy", |row| {
+            Cell::percent(row.observed.measures.as_ref().map(|measures| measures.best_heldout_accuracy))
+        }),
+        number("in epoch", "best_epoch", |row| {
+            Cell::decimals(row.observed.measures.as_ref().map(|measures| measures.best_epoch as f64), 0)
+        }),
+        number("last held-out", "last_heldout_accuracy", |row| {
+            Cell::percent(row.observed.measures.as_ref().map(|measures| measures.last_heldout_accuracy))
+        }),
+        text("folder", "trial", |row| Cell::text(row.observed.trial.entry.id)),
+    ];
+    let rows: Vec<Row> = evidence
+        .trials()
+        .map(|observed| {
+            let arrival = observed.measures.as_ref().map(|measures| measures.arrival);
+            Row { observed, reached: arrival.filter(|arrival| arrival.arrived) }
+        })
+        .collect();
+    let caption = "Every trial, with the epochs, training operations and seconds it needed to reach the goal; the last column \
+        is its folder under trials/.";
+    Table::new("trials", "Trials", caption, &columns, &rows)
+        .with_points(evidence, rows.iter().map(|row| &row.observed.trial.entry.point[..]))
 }

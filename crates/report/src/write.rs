@@ -1,57 +1,45 @@
-//! Writes all of it beside the run.
+//! Writes the report into the folder of a run.
 
 use std::path::{Path, PathBuf};
 
-use semfocus_analysis::evidence::{Evidence, EvidenceError};
+use semfocus_analysis::evidence::Evidence;
+use semfocus_figure::{Background, ExportError};
 use semfocus_lab::Store;
-use semfocus_lab::settings::Goal;
 use semfocus_lab::store::{StoreError, files::write_whole};
 
-use crate::figure::{Background, ExportError};
 use crate::pictures::Picture;
 use crate::section::Section;
 use crate::{page, pictures, surface, tables, theory};
 
-/// Pixels of a PNG to the inch: fit for print.
+/// Resolution of a PNG: good enough for print.
 const DPI: f32 = 300.0;
 
-/// What was written.
+/// The files of a report.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The page.
     pub page: PathBuf,
     /// Names of the figures, each as SVG, PNG and PDF.
     pub figures: Vec<String>,
     /// Names of the tables, each as CSV and Markdown.
     pub tables: Vec<String>,
-    /// Trials that are not finished.
+    /// Number of trials that are not finished.
     pub missing: usize,
 }
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The run cannot be read.
-    #[error(transparent)]
-    Evidence(#[from] EvidenceError),
-    /// A file cannot be written.
+    /// A surface cannot be read or a file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A figure cannot be drawn.
     #[error("figure `{name}`: {error}")]
-    Figure {
-        /// Which one.
-        name: String,
-        /// Why.
-        error: ExportError,
-    },
+    Figure { name: String, error: ExportError },
 }
 
 /// Writes `report.html`, `figures/` and `tables/` into the folder of a run, finished or not.
-pub fn write(store: &Store, goal: Goal) -> Result<Written, ReportError> {
-    let evidence = Evidence::read(store, goal)?;
-    let (pictures, tables) = (pictures::pictures(&evidence), tables::tables(&evidence));
-    let sections: Vec<Section> = theory::section(&evidence).into_iter().chain(surface::section(&evidence)?).collect();
+pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError> {
+    let (pictures, tables) = (pictures::pictures(evidence), tables::tables(evidence));
+    let sections: Vec<Section> = theory::section(evidence).into_iter().chain(surface::section(evidence)?).collect();
     let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures));
     let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));
     let dir = store.dir();
@@ -67,8 +55,8 @@ pub fn write(store: &Store, goal: Goal) -> Result<Written, ReportError> {
         write_whole(&table_dir.join(format!("{}.md", table.name)), table.markdown().as_bytes())?;
     }
     let page = dir.join("report.html");
-    // Last: a page that is there has all its files.
-    write_whole(&page, page::html(&evidence, &pictures, &tables, &sections).as_bytes())?;
+    // Last, so that the files of an existing page exist, too.
+    write_whole(&page, page::html(evidence, &pictures, &tables, &sections).as_bytes())?;
     Ok(Written {
         page,
         figures: all_pictures().map(|picture| picture.name.clone()).collect(),

@@ -1,14 +1,15 @@
-//! Reports of made-up runs: the files, what they say, and what they do with runs that are unfinished or damaged.
+//! Reports of fixture runs: the files, their content, and what happens with unfinished or damaged runs.
 
 use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_figure::Background;
 use semfocus_lab::store::made_up::{self, MadeUp};
 use semfocus_lab::store::{State, Store};
 use semfocus_lab::{Experiment, Request, Trial};
-use semfocus_report::{pictures, tables, write};
+use semfocus_report::{Written, pictures, tables};
 
-/// A folder that is gone at the end.
+/// A folder that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -56,10 +57,14 @@ fn finished(dir: &Path) -> Store {
     made_up::made_up(dir, &experiment("even-pairs", &["full", "topk:5", "banded:5"], 5), usual).unwrap()
 }
 
+fn write(store: &Store) -> Written {
+    semfocus_report::write(store, &Evidence::read(store, GOAL).unwrap()).unwrap()
+}
+
 #[test]
 fn everything_is_written_beside_the_run() {
     let scratch = scratch("whole");
-    let written = write(&finished(&scratch.0), GOAL).unwrap();
+    let written = write(&finished(&scratch.0));
     assert_eq!(written.figures, ["curves", "survival", "speedup", "seeds"]);
     assert_eq!(written.tables, ["mechanisms", "against-full", "trials"]);
     assert_eq!(written.missing, 0);
@@ -74,7 +79,7 @@ fn everything_is_written_beside_the_run() {
         "learns faster, 5.0 times fewer epochs (p = 0.016)",
         "generalises the same within ±1 point",
         "worse with all 5 seeds",
-        "Reduced against the published experiment",
+        "Reduced compared with the published experiment",
         "n = 5 seeds",
         "after Holm's correction",
         "semfocus run experiment.toml",
@@ -93,9 +98,15 @@ fn everything_is_written_beside_the_run() {
 fn the_same_run_gives_the_same_bytes() {
     let (one, other) = (scratch("one"), scratch("other"));
     for scratch in [&one, &other] {
-        write(&finished(&scratch.0), GOAL).unwrap();
+        write(&finished(&scratch.0));
     }
-    for file in ["figures/curves.svg", "figures/seeds.png", "tables/against-full.csv", "tables/mechanisms.md"] {
+    for file in [
+        "figures/curves.svg",
+        "figures/seeds.png",
+        "figures/survival.pdf",
+        "tables/against-full.csv",
+        "tables/mechanisms.md",
+    ] {
         let read = |scratch: &Scratch| std::fs::read(scratch.0.join(file)).unwrap();
         assert!(read(&one) == read(&other), "{file}");
     }
@@ -118,7 +129,7 @@ fn figures_of_a_run_are_as_pinned() {
     for picture in pictures::pictures(&evidence) {
         assert!(picture.figure.caption.contains("n = 5 seeds"), "{}", picture.figure.caption);
         if picture.name == "speedup" {
-            insta::assert_snapshot!(picture.figure.svg(semfocus_report::figure::Background::White));
+            insta::assert_snapshot!(picture.figure.svg(Background::White));
         }
     }
 }
@@ -141,20 +152,20 @@ fn an_unfinished_run_says_what_is_missing() {
             },
         )
         .unwrap();
-    let written = write(&store, GOAL).unwrap();
+    let written = write(&store);
     assert_eq!(written.missing, 4);
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(page.contains("4 of 6 trials are not finished"));
     assert!(page.contains("full, seed 153476998: interrupted, 6 of 20 epochs"));
     assert!(page.contains("banded:5, seed 235510766: waiting, 0 of 20 epochs"));
-    assert!(page.contains("&gt;2.0×"), "full attention has not arrived: a bound");
+    assert!(page.contains("&gt;2.0×"), "full attention has not reached the goal: a bound");
 }
 
 #[test]
 fn a_run_without_an_epoch_has_a_page_without_figures() {
     let scratch = scratch("nothing");
     let store = made_up::made_up(&scratch.0, &experiment("even-pairs", &["full", "topk:5"], 1), |_| None).unwrap();
-    let written = write(&store, GOAL).unwrap();
+    let written = write(&store);
     assert!(written.figures.is_empty());
     assert!(std::fs::read_to_string(&written.page).unwrap().contains("2 of 2 trials are not finished"));
 }
@@ -168,7 +179,7 @@ fn a_grid_gets_small_multiples() {
     std::fs::write(&file, text).unwrap();
     let dir = scratch.0.join("run");
     let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 3);
-    let written = write(&made_up::made_up(&dir, &experiment, usual).unwrap(), GOAL).unwrap();
+    let written = write(&made_up::made_up(&dir, &experiment, usual).unwrap());
     assert_eq!(written.figures, ["grid-training-loss", "grid-heldout-accuracy", "grid-speedup"]);
     assert_eq!(written.tables, ["mechanisms", "against-full", "robustness", "trials"]);
     let page = std::fs::read_to_string(&written.page).unwrap();
@@ -181,7 +192,7 @@ fn damaged_stores_are_refused_with_their_place() {
     let scratch = scratch("damaged");
     let store = finished(&scratch.0);
     let folder = store.trials().unwrap()[1].1.clone();
-    let message = || write(&store, GOAL).unwrap_err().to_string();
+    let message = || Evidence::read(&store, GOAL).unwrap_err().to_string();
     let record = folder.path().join("epochs.csv");
     let good = std::fs::read_to_string(&record).unwrap();
     std::fs::write(&record, good.replace("\n7,", "\n9,")).unwrap();
@@ -209,8 +220,7 @@ fn probed(trial: &Trial) -> Option<MadeUp> {
         "topk:5" => made_up::probe(epoch, 5, 2.0, Some(0.02), 6.0),
         _ => made_up::probe(epoch, 5, 2.0, Some(-0.5), 5.0),
     };
-    let course = usual(trial)?;
-    Some(MadeUp { probes: [0, 10, 20].map(probe).to_vec(), ..course })
+    Some(MadeUp { probes: [0, 10, 20].map(probe).to_vec(), ..usual(trial)? })
 }
 
 #[test]
@@ -218,7 +228,7 @@ fn probes_get_a_section_with_a_verdict_for_each_condition() {
     let scratch = scratch("probed");
     let experiment = experiment("even-pairs", &["full", "topk:5", "banded:5"], 2);
     let store = made_up::made_up(&scratch.0, &experiment, probed).unwrap();
-    let written = write(&store, GOAL).unwrap();
+    let written = write(&store);
     for figure in ["theory-course", "prediction"] {
         assert!(written.figures.iter().any(|name| name == figure), "{:?}", written.figures);
     }
@@ -238,7 +248,7 @@ fn probes_get_a_section_with_a_verdict_for_each_condition() {
 #[test]
 fn a_run_without_probes_and_surfaces_has_no_such_sections() {
     let scratch = scratch("unprobed");
-    let written = write(&finished(&scratch.0), GOAL).unwrap();
+    let written = write(&finished(&scratch.0));
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(!page.contains("id=\"theory\"") && !page.contains("id=\"surface\"") && !page.contains("<canvas"));
 }

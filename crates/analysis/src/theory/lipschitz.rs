@@ -310,9 +310,9 @@ impl Worst {
 }
 
 impl LayerStatistics {
-    /// The worst that a probe saw of each layer. The deviations of the record are without ε, which is added here.
-    pub fn of_record(record: &ProbeRecord, attention: &Attention) -> Vec<Self> {
-        let chooses = attention.info.family == Family::InputDependent;
+    /// The worst that a probe saw of each layer, with the [kept keys held](Self::with_kept_keys_held). The deviations of
+    /// the record are without ε, which is added here.
+    fn from_probe(record: &ProbeRecord) -> Vec<Self> {
         let end = |values: &[f64], percent: f64| Summary::at(values, percent);
         let of_layer = |layer: &LayerRecord| {
             let [attention, mlp] =
@@ -321,7 +321,7 @@ impl LayerStatistics {
                 least_kept: record.least_kept,
                 most_kept: record.kept,
                 dispersion: end(&layer.all.dispersion, 100.0).unwrap_or(0.0),
-                separation: end(&layer.all.separation, 0.0).filter(|_| chooses).map(|least| least.max(0.0)),
+                separation: None,
                 sink: end(&layer.all.sink, 100.0).unwrap_or(0.0) / record.least_kept as f64,
                 least_deviation_attention: attention,
                 least_deviation_mlp: mlp,
@@ -333,10 +333,8 @@ impl LayerStatistics {
 
 impl Profile {
     /// The profile of a probed model, as its gradient sees it: the kept keys stay as they are.
-    pub fn of_record(record: &ProbeRecord, attention: &Attention) -> Self {
-        let statistics = LayerStatistics::of_record(record, attention);
-        let held: Vec<LayerStatistics> = statistics.into_iter().map(LayerStatistics::with_kept_keys_held).collect();
-        Profile::of(&record.norms, &held, record.length)
+    pub fn from_probe(record: &ProbeRecord) -> Self {
+        Profile::of(&record.norms, &LayerStatistics::from_probe(record), record.length)
     }
 }
 

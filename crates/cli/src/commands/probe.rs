@@ -117,7 +117,7 @@ fn probe(folder: &TrialFolder, name: CheckpointName, samples: usize, of: (usize,
         Err(error) => eprintln!("not recorded: {error}"),
     }
     let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
-    let lipschitz = Profile::of_record(&record, model.attention());
+    let lipschitz = Profile::from_probe(&record);
     Ok(Entry { trial: folder.path().to_owned(), mechanism, seed, settings: trial.settings, record, lipschitz })
 }
 

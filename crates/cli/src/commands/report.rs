@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::Evidence;
 use semfocus_lab::Store;
 use semfocus_report::Written;
 use serde::Serialize;
@@ -31,7 +32,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let Written { page, figures, tables, missing } = semfocus_report::write(&Store::open(&args.dir)?, args.goal.get())?;
+    let store = Store::open(&args.dir)?;
+    let evidence = Evidence::read(&store, args.goal.get())?;
+    let Written { page, figures, tables, missing } = semfocus_report::write(&store, &evidence)?;
     if args.json {
         serde_json::to_writer_pretty(&mut *out, &Report { page, figures, tables, missing })?;
         return Ok(writeln!(out)?);

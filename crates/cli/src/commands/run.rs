@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let report = Report::new(&experiment, &store, &plan, &ends, stop.load(Ordering::Relaxed))?;
     report.print(args, out)?;
     if report.finished == report.trials {
-        let written = semfocus_report::write(&store, semfocus_analysis::evidence::GOAL)?;
+        let written = semfocus_report::write(&store, &report.evidence)?;
         if !args.quiet {
             eprintln!("report: {}", written.page.display());
         }

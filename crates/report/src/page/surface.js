@@ -1,4 +1,4 @@
-// Draws the surfaces of the group that this script stands in, and turns them together.
+// Draws the surfaces of the group that contains this script, and rotates them together.
 (() => {
   const group = document.currentScript.closest(".surfaces");
   const { steps, colours, ticks, views } = JSON.parse(group.querySelector("script[type='application/json']").textContent);
@@ -6,17 +6,17 @@
   // The plane reaches from -1 to 1; the heights take this much.
   const HEIGHT = 1.5;
   const MARGIN_X = 42, MARGIN_Y = 18;
-  const LEAST_TILT = 0.12, GREATEST_TILT = Math.PI / 2;
+  const MIN_TILT = 0.12, MAX_TILT = Math.PI / 2;
   let turn = -0.6, tilt = 0.8;
   let printing = false, waiting = false;
 
-  // Room for every turn: the picture does not grow and shrink while it turns.
+  // The scale fits every angle, so that the surface does not grow and shrink while it rotates.
   function projection(width, height) {
     const scale = Math.max(1, Math.min((width / 2 - MARGIN_X) / Math.SQRT2,
                                        (height / 2 - MARGIN_Y) / Math.hypot(Math.SQRT2, HEIGHT / 2)));
     const [sin, cos] = [Math.sin(turn), Math.cos(turn)];
     const [sinTilt, cosTilt] = [Math.sin(tilt), Math.cos(tilt)];
-    // Seen from above and not turned, direction 1 leads to the right and direction 2 upwards, as in the figures.
+    // Seen from above and not rotated, direction 1 leads to the right and direction 2 upwards, as in the figures.
     return (x, y, z) => [
       width / 2 + scale * (x * cos + y * sin),
       height / 2 + scale * ((x * sin - y * cos) * sinTilt - (z - 0.5) * HEIGHT * cosTilt),
@@ -45,7 +45,7 @@
     const model = modelOf(rows, project);
     const hidden = drawQuads(context, project, rows, ink, model?.map(part => part * density));
     if (model) drawModel(context, model, hidden, ink);
-    drawWords(context, project, ink, width, height);
+    drawLabels(context, project, ink, width, height);
   }
 
   // The floor, and the corners behind the surface.
@@ -68,7 +68,7 @@
     return x * Math.sin(turn) - y * Math.cos(turn);
   }
 
-  // From the back to the front: what is nearer covers what is behind it. Says whether the model, in pixels, is covered.
+  // Painter's algorithm, from back to front. Returns whether the model, in pixels, is hidden.
   function drawQuads(context, project, rows, ink, model) {
     let hidden = false;
     const last = rows.length - 1;
@@ -101,13 +101,13 @@
     return hidden;
   }
 
-  // Whether a cell is nearer than the middle of the plane, and does not touch it.
+  // Whether a cell is nearer than the centre of the plane and does not touch it.
   function isBefore(i, j, middle) {
     const touches = Math.abs(i + 0.5 - middle) < 1 && Math.abs(j + 0.5 - middle) < 1;
     return !touches && depth([i + 0.5 - middle, j + 0.5 - middle]) > 0;
   }
 
-  // Where the trained model is, in the middle of the plane.
+  // The trained model, at the centre of the plane.
   function modelOf(rows, project) {
     const middle = (rows.length - 1) / 2;
     const step = rows[middle]?.[middle] ?? null;
@@ -126,30 +126,30 @@
     context.globalAlpha = 1;
   }
 
-  // Names of the directions along the near edges of the floor, losses along the leftmost corner.
-  function drawWords(context, project, ink, width, height) {
+  // Direction labels along the near edges of the floor, losses along the leftmost corner.
+  function drawLabels(context, project, ink, width, height) {
     context.font = `12px ${getComputedStyle(group).fontFamily}`;
     context.textBaseline = "middle";
-    const write = (words, x, y) => {
-      // Never off the canvas.
-      const half = context.measureText(words).width / 2;
+    const write = (text, x, y) => {
+      // Keep the text on the canvas.
+      const half = context.measureText(text).width / 2;
       x = Math.min(Math.max(x, half + 2), width - half - 2);
       y = Math.min(Math.max(y, 8), height - 8);
-      context.fillText(words, x - half, y);
+      context.fillText(text, x - half, y);
     };
     context.fillStyle = ink.faint;
     const middle = project(0, 0, 0);
     const nearX = Math.sin(turn) >= 0 ? 1 : -1, nearY = Math.cos(turn) >= 0 ? -1 : 1;
-    for (const [words, x, y] of [["direction 1", 0, nearY], ["direction 2", nearX, 0]]) {
+    for (const [text, x, y] of [["direction 1", 0, nearY], ["direction 2", nearX, 0]]) {
       const at = project(x, y, 0);
       const away = Math.hypot(at[0] - middle[0], at[1] - middle[1]) || 1;
       const [right, down] = [(at[0] - middle[0]) / away, (at[1] - middle[1]) / away];
-      const half = context.measureText(words).width / 2;
-      write(words, at[0] + right * (half + 6), at[1] + down * 14);
+      const half = context.measureText(text).width / 2;
+      write(text, at[0] + right * (half + 6), at[1] + down * 14);
     }
     const leftmost = [[-1, -1], [1, -1], [1, 1], [-1, 1]]
       .reduce((best, corner) => project(...corner, 0)[0] < project(...best, 0)[0] ? corner : best);
-    // From above, heights cannot be told apart.
+    // From above, heights cannot be distinguished.
     if (Math.cos(tilt) < 0.35) return;
     let below = Infinity;
     for (const [share, label] of ticks) {
@@ -176,9 +176,9 @@
     waiting = true;
   }
 
-  function turnBy(sideways, upright) {
-    turn += sideways;
-    tilt = Math.min(Math.max(tilt + upright, LEAST_TILT), GREATEST_TILT);
+  function rotateBy(aroundVertical, aroundHorizontal) {
+    turn += aroundVertical;
+    tilt = Math.min(Math.max(tilt + aroundHorizontal, MIN_TILT), MAX_TILT);
     drawSoon();
   }
 
@@ -192,13 +192,13 @@
     });
     canvas.addEventListener("pointermove", event => {
       if (!canvas.hasPointerCapture(event.pointerId) || last === null) return;
-      turnBy((last[0] - event.clientX) * 0.01, (event.clientY - last[1]) * 0.007);
+      rotateBy((last[0] - event.clientX) * 0.01, (event.clientY - last[1]) * 0.007);
       last = [event.clientX, event.clientY];
     });
     canvas.addEventListener("keydown", event => {
       if (!(event.key in KEYS) || event.ctrlKey || event.altKey || event.metaKey) return;
       event.preventDefault();
-      turnBy(...KEYS[event.key]);
+      rotateBy(...KEYS[event.key]);
     });
   }
   new ResizeObserver(drawSoon).observe(group);

@@ -1,162 +1,413 @@
-//! Loss surfaces: figures from numbers (contours, heat maps, a view to turn, how rough and how sharp they are), and the
-//! [`section`] of the page. Title and caption of a figure are the caller's to write.
+//! The section about the loss surface, from what `landscape` and `sharpness` left in the store.
 
-use crate::figure::charts::{Curve, curve_panel};
-use crate::figure::{
-    Axis, Contours, Dash, Figure, Filling, Heatmap, Mark, Marker, ONE_COLUMN, Paint, Panel, Place, Points, Ramp,
-    Series, Sharing, Style, TWO_COLUMNS,
-};
+use maud::{Markup, html};
+use semfocus_analysis::evidence::{BASELINE, Evidence, Observed, PointEvidence};
+use semfocus_analysis::stats::{median, quantile};
+use semfocus_analysis::surface::record::{self, SharpnessRecord, StoredSurface, SurfaceSettings};
+use semfocus_analysis::surface::steepness::{PERCENTILES, Steepness};
+use semfocus_figure::charts::Curve;
+use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
+use semfocus_figure::{Figure, Interpolation, Line, Mark, Series};
+use semfocus_lab::store::StoreError;
 
-mod scale;
-mod section;
+use crate::page::finding_list;
+use crate::palette;
+use crate::pictures::{BANDS, Picture, picture};
+use crate::section::Section;
+use crate::tables::{Cell, Table, number, text};
+
 mod view;
 
-pub use scale::shown_range;
-pub use section::section;
 pub use view::view_html;
 
-/// Values over a square grid of a plane through the parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Surface {
-    /// The mechanism.
-    pub mechanism: String,
-    /// The plane reaches from minus this to this in both directions; the trained model is at 0.
-    pub range: f64,
-    /// As many rows as columns: `rows[j][i]` is the value at x_i and y_j. Not finite where the loss diverged.
-    pub rows: Vec<Vec<f64>>,
+/// A trial's surfaces and sharpness.
+struct Explored<'a> {
+    point: &'a PointEvidence,
+    trial: &'a Observed,
+    surfaces: Vec<StoredSurface>,
+    sharpness: Vec<SharpnessRecord>,
 }
 
-/// How much a loss changes at most around a trained model, by the radius around it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LipschitzCurve {
-    /// The mechanism.
-    pub mechanism: String,
-    /// Which percentile of the ratios of change to distance, from 0 to 100.
-    pub percentile: f64,
-    /// The radii.
-    pub radii: Vec<f64>,
-    /// Low, middle and high value over the draws at each of them.
-    pub quartiles: Vec<[f64; 3]>,
-}
+impl Explored<'_> {
+    fn mechanism(&self) -> &str {
+        &self.trial.trial.entry.mechanism
+    }
 
-/// Lines of equal loss, one panel for each mechanism, all with the same levels and colours. The cross is the trained
-/// model. There are no lines outside the [`shown_range`], and cells next to a loss that is not finite are grey.
-pub fn contours(surfaces: &[Surface]) -> Figure {
-    let range = shown_range(surfaces);
-    let levels = scale::levels(range, if columns(surfaces) > 2 { FEW_LEVELS } else { MANY_LEVELS });
-    // What is cut right at the last level would make it ragged.
-    let drawn = (range.0, 10.0 * range.1);
-    panels(surfaces, |surface| {
-        let plane = (-surface.range, surface.range);
-        Mark::Contours(Contours {
-            rows: scale::clipped(&surface.rows, drawn),
-            x: plane,
-            y: plane,
-            levels: levels.clone(),
-            colours: loss_colours(range),
-            ramp: Ramp::Lines,
-        })
-    })
-}
-
-/// The loss as colour, one panel for each mechanism, all with the same colours. The cross is the trained model. What lies
-/// outside the [`shown_range`] has the colour of its edge; what is not finite is grey.
-pub fn heat_maps(surfaces: &[Surface]) -> Figure {
-    let range = shown_range(surfaces);
-    panels(surfaces, |surface| {
-        let plane = Some((-surface.range, surface.range));
-        Mark::Heatmap(Heatmap {
-            rows: scale::clipped(&surface.rows, range),
-            x: plane,
-            y: plane,
-            colours: loss_colours(range),
-            ramp: Ramp::Sequential,
-            values: false,
-        })
-    })
-}
-
-/// Empirical Lipschitz constants by radius: one panel for each percentile, bands over the draws.
-pub fn lipschitz(curves: &[LipschitzCurve]) -> Figure {
-    let mut percentiles: Vec<f64> = curves.iter().map(|curve| curve.percentile).collect();
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup();
-    let radii = curves.iter().flat_map(|curve| &curve.radii).copied();
-    let x = Axis::auto("radius", radii);
-    let panels = percentiles.iter().map(|&percentile| {
-        let members = curves.iter().filter(|curve| curve.percentile == percentile);
-        let members: Vec<Curve> = members.map(LipschitzCurve::as_curve).collect();
-        let y = Axis::log("empirical Lipschitz constant");
-        let title = format!("{percentile}th percentile");
-        curve_panel(&title, x.clone(), y, 110.0, &members.iter().collect::<Vec<_>>())
-    });
-    Figure {
-        width: if percentiles.len() > 1 { TWO_COLUMNS } else { ONE_COLUMN },
-        columns: percentiles.len().min(4),
-        share_x: Sharing::All,
-        share_y: Sharing::All,
-        panels: panels.collect(),
-        ..Figure::default()
+    fn seed(&self) -> u64 {
+        self.trial.trial.entry.seed
     }
 }
 
-/// The greatest eigenvalue of the Hessian of the loss, epoch by epoch, bands over the seeds.
-pub fn sharpness(curves: &[Curve]) -> Figure {
-    let epochs = curves.iter().flat_map(|curve| &curve.epochs).copied().filter(|epoch| epoch.is_finite());
-    let x = Axis::linear("epoch").with_limits(0.0, epochs.fold(0.0, f64::max));
-    let values = curves.iter().flat_map(|curve| &curve.quartiles).flatten().copied();
-    let y = Axis::auto("top Hessian eigenvalue", values);
-    let panel = curve_panel("", x, y, 120.0, &curves.iter().collect::<Vec<_>>());
-    Figure { panels: vec![panel], ..Figure::default() }
-}
-
-impl LipschitzCurve {
-    fn as_curve(&self) -> Curve {
-        Curve { mechanism: self.mechanism.clone(), epochs: self.radii.clone(), quartiles: self.quartiles.clone() }
+/// None if neither command was used.
+pub fn section(evidence: &Evidence) -> Result<Option<Section>, StoreError> {
+    let mut explored = Vec::new();
+    for point in &evidence.points {
+        for trial in &point.trials {
+            let folder = &trial.trial.folder;
+            let (surfaces, sharpness) = (record::surfaces(folder)?, record::sharpness(folder)?);
+            if !(surfaces.is_empty() && sharpness.is_empty()) {
+                explored.push(Explored { point, trial, surfaces, sharpness });
+            }
+        }
     }
+    if explored.is_empty() {
+        return Ok(None);
+    }
+    let shown = shown(&explored);
+    let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
+    let mut pictures = surface_pictures(&shown);
+    pictures.extend(lipschitz_picture(&steepness));
+    pictures.extend(sharpness_picture(&explored));
+    let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
+    let view = view_html(&surfaces);
+    let tables = [lipschitz_table(evidence, &steepness), sharpness_table(evidence, &explored)];
+    Ok(Some(Section {
+        id: "surface",
+        title: "Loss surface",
+        findings: findings(&shown, &steepness, &explored),
+        pictures,
+        after_pictures: view,
+        tables: tables.into_iter().flatten().collect(),
+    }))
 }
 
-/// Contour lines where panels are wide, as many as the study draws, and where three stand in a row.
-const MANY_LEVELS: usize = 100;
-const FEW_LEVELS: usize = 60;
-
-fn columns(surfaces: &[Surface]) -> usize {
-    if surfaces.len() == 4 { 2 } else { surfaces.len().clamp(1, 3) }
+/// What two surfaces must have in common to be compared.
+fn question(settings: &SurfaceSettings) -> (String, u64, usize, usize, u64, usize) {
+    let SurfaceSettings { directions, seed, draw, grid, samples, .. } = settings;
+    (directions.clone(), *seed, *draw, grid.side, grid.range.to_bits(), *samples)
 }
 
-/// One panel for each surface, and one bar for their colours.
-fn panels(surfaces: &[Surface], mark: impl Fn(&Surface) -> Mark) -> Figure {
-    let columns = columns(surfaces);
-    let direction = |label: &str, surface: &Surface| Axis::linear(label).with_limits(-surface.range, surface.range);
-    // As high as the plotting areas are wide beside each other.
-    let height = [158.0, 196.0, 124.0][columns - 1];
-    let panel = |surface: &Surface| Panel {
-        title: surface.mechanism.clone(),
-        x: direction("direction 1", surface),
-        y: direction("direction 2", surface),
-        height,
-        marks: vec![mark(surface), trained_model()],
+/// One surface for each mechanism, all about the same question and of one seed: the question and seed with the most
+/// mechanisms or, among equals, the first.
+fn shown<'a, 'b>(explored: &'a [Explored<'b>]) -> Vec<(&'a Explored<'b>, &'a StoredSurface)> {
+    let mut best = Vec::new();
+    for one in explored {
+        for surface in &one.surfaces {
+            let is_like = |other: &&Explored| other.seed() == one.seed() && other.point.point == one.point.point;
+            let of = |other: &'a Explored<'b>| {
+                // The latest epoch.
+                let same = |stored: &&StoredSurface| question(&stored.settings) == question(&surface.settings);
+                other.surfaces.iter().rfind(same).map(|stored| (other, stored))
+            };
+            let found: Vec<_> = explored.iter().filter(is_like).filter_map(of).collect();
+            if found.len() > best.len() {
+                best = found;
+            }
+        }
+    }
+    best
+}
+
+fn surface(explored: &Explored, stored: &StoredSurface) -> Surface {
+    let grid = stored.settings.grid;
+    let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
+    let rows = losses.chunks_exact(grid.side).map(<[f64]>::to_vec).collect();
+    Surface { name: explored.mechanism().to_owned(), range: grid.range, rows }
+}
+
+fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
+    let Some((first, stored)) = shown.first() else { return Vec::new() };
+    let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
+    let SurfaceSettings { directions, samples, grid, epoch, .. } = &stored.settings;
+    let plane = match directions.as_str() {
+        "tensor" => "two random directions, scaled to the norm of each parameter tensor",
+        "filter" => "two random directions, scaled to the norm of each unit's weights",
+        "path" => "the two principal directions of each model's training path",
+        through => through,
     };
-    let same_plane = surfaces.windows(2).all(|pair| pair[0].range == pair[1].range);
-    let sharing = if same_plane { Sharing::All } else { Sharing::None };
-    Figure {
-        width: if columns > 1 { TWO_COLUMNS } else { ONE_COLUMN },
-        columns,
-        share_x: sharing,
-        share_y: sharing,
-        share_colours: true,
-        legend: Place::Hidden,
-        panels: surfaces.iter().map(panel).collect(),
-        ..Figure::default()
+    let about = format!(
+        "Training loss over {samples} examples in a plane through the trained weights (seed {}, after epoch {epoch}): {plane}; \
+         {} × {} cells, the same directions for all. The cross marks the trained model.",
+        first.seed(),
+        grid.side,
+        grid.side
+    );
+    let (min, max) = shown_range(&surfaces);
+    let cut = format!("Colours and levels are logarithmic, from {min:.1e} to {max:.1e}; losses outside are clipped.");
+    let mut lines = contours(&surfaces);
+    add_paths(&mut lines, shown);
+    vec![
+        picture("surface-contours", "Contours of the loss", format!("{about} {cut}"), lines),
+        picture("surface-map", "Map of the loss", format!("{about} {cut}"), heat_maps(&surfaces)),
+    ]
+}
+
+/// Adds the training paths to the panels, if the planes have them.
+fn add_paths(figure: &mut Figure, shown: &[(&Explored, &StoredSurface)]) {
+    for (panel, (explored, stored)) in figure.panels.iter_mut().zip(shown) {
+        let points: Vec<(f64, f64)> = stored.settings.path.iter().map(|&(_, x, y)| (x, y)).collect();
+        if !points.is_empty() {
+            let series = Series { name: String::new(), ..palette::series(explored.mechanism()) };
+            panel.marks.push(Mark::Line(Line { series, points, interpolation: Interpolation::Linear, markers: true }));
+        }
     }
 }
 
-/// A hollow cross, which is seen on every colour.
-fn trained_model() -> Mark {
-    let style = Style { paint: Paint::Ink, dash: Dash::SOLID, marker: Marker::Cross, filling: Filling::Hollow };
-    Mark::Points(Points { series: Series { name: String::new(), style }, points: vec![(0.0, 0.0)], marker: None })
+/// The steepness of all surfaces of a mechanism that differ only in the draw of directions.
+struct MechanismSteepness<'a> {
+    point: &'a PointEvidence,
+    mechanism: String,
+    all: Vec<Steepness>,
 }
 
-fn loss_colours((low, high): (f64, f64)) -> Axis {
-    Axis::log("loss").with_limits(low, high)
+fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceSettings>) -> Vec<MechanismSteepness<'a>> {
+    let Some(like) = like else { return Vec::new() };
+    let mut by_mechanism: Vec<MechanismSteepness> = Vec::new();
+    for one in explored {
+        let is_like = |stored: &&StoredSurface| {
+            let settings = SurfaceSettings { draw: like.draw, ..stored.settings.clone() };
+            question(&settings) == question(like)
+        };
+        let found = one.surfaces.iter().filter(is_like).map(|stored| {
+            let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
+            Steepness::of(&stored.settings.grid, &losses)
+        });
+        let found: Vec<Steepness> = found.collect();
+        let same = |of: &&mut MechanismSteepness| of.mechanism == one.mechanism() && of.point.point == one.point.point;
+        match by_mechanism.iter_mut().find(same) {
+            Some(of) => of.all.extend(found),
+            None if found.is_empty() => {}
+            None => by_mechanism.push(MechanismSteepness {
+                point: one.point,
+                mechanism: one.mechanism().to_owned(),
+                all: found,
+            }),
+        }
+    }
+    by_mechanism
+}
+
+impl MechanismSteepness<'_> {
+    /// Quartiles over the surfaces of a percentile within a radius.
+    fn quartiles(&self, radius: f64, percentile: usize) -> Option<[f64; 3]> {
+        let values: Vec<f64> = self.all.iter().filter_map(|s| Some(s.within(radius)?[percentile])).collect();
+        let at = |share| quantile(&values, share);
+        Some([at(0.25)?, at(0.5)?, at(0.75)?])
+    }
+
+    fn radii(&self) -> &[f64] {
+        self.all.first().map_or(&[], |steepness| &steepness.radii)
+    }
+}
+
+fn lipschitz_picture(steepness: &[MechanismSteepness]) -> Option<Picture> {
+    let mut curves = Vec::new();
+    for of in steepness.iter().filter(|of| of.point.point == steepness[0].point.point) {
+        for (number, percentile) in PERCENTILES.into_iter().enumerate() {
+            let (x, quartiles): (Vec<f64>, Vec<[f64; 3]>) =
+                of.radii().iter().filter_map(|&radius| Some((radius, of.quartiles(radius, number)?))).unzip();
+            curves.push(LipschitzCurve {
+                percentile,
+                curve: Curve { series: palette::series(&of.mechanism), x, quartiles },
+            });
+        }
+    }
+    let surfaces = steepness.iter().map(|of| of.all.len()).max().unwrap_or(0);
+    (!curves.is_empty()).then(|| {
+        let band = match surfaces {
+            1 => String::new(),
+            count => format!(
+                " Lines are medians over up to {count} surfaces of a mechanism (draws of directions and seeds); bands extend from \
+                 the lower to the upper quartile."
+            ),
+        };
+        picture(
+            "surface-lipschitz",
+            "Empirical Lipschitz constants",
+            format!(
+                "Difference of the loss between neighbouring cells, divided by their distance: percentiles inside growing squares \
+                 around the trained model.{band}"
+            ),
+            lipschitz(&curves),
+        )
+    })
+}
+
+/// Sharpness over epochs, for trials that were measured more than once. Only measurements with the most common number of
+/// examples and precision are used.
+fn sharpness_picture(explored: &[Explored]) -> Option<Picture> {
+    let kind = |record: &SharpnessRecord| (record.samples, record.exact);
+    let all = || explored.iter().flat_map(|one| &one.sharpness);
+    let usual = all().map(kind).max_by_key(|wanted| all().filter(|record| kind(record) == *wanted).count())?;
+    let along: Vec<(&str, Vec<&SharpnessRecord>)> = explored
+        .iter()
+        .map(|one| (one.mechanism(), one.sharpness.iter().filter(|record| kind(record) == usual).collect::<Vec<_>>()))
+        .filter(|(_, records)| records.len() > 1)
+        .collect();
+    let mut mechanisms: Vec<&str> = Vec::new();
+    for (mechanism, _) in &along {
+        if !mechanisms.contains(mechanism) {
+            mechanisms.push(mechanism);
+        }
+    }
+    let curve = |mechanism: &str| {
+        let of = || along.iter().filter(|(name, _)| *name == mechanism).map(|(_, records)| records);
+        let mut epochs: Vec<usize> = of().flatten().map(|record| record.epoch).collect();
+        epochs.sort_unstable();
+        epochs.dedup();
+        let at = |epoch: usize| {
+            let records = of().flatten().filter(|record| record.epoch == epoch);
+            let largest: Vec<f64> =
+                records.filter_map(|record| record.sharpness.eigenvalues.first().copied()).collect();
+            [0.25, 0.5, 0.75].map(|share| quantile(&largest, share).unwrap_or(f64::NAN))
+        };
+        let quartiles = epochs.iter().map(|&epoch| at(epoch)).collect();
+        let x = epochs.iter().map(|&epoch| epoch as f64).collect();
+        Curve { series: palette::series(mechanism), x, quartiles }
+    };
+    let curves: Vec<Curve> = mechanisms.into_iter().map(curve).collect();
+    (!curves.is_empty()).then(|| {
+        picture(
+            "sharpness",
+            "Sharpness during training",
+            format!(
+                "The largest eigenvalue of the Hessian of the training loss over {} examples, by epoch. {BANDS} Values that are \
+                 not positive are left out.",
+                usual.0
+            ),
+            sharpness(&curves),
+        )
+    })
+}
+
+fn lipschitz_table(evidence: &Evidence, steepness: &[MechanismSteepness]) -> Option<Table> {
+    struct Row<'a> {
+        of: &'a MechanismSteepness<'a>,
+        radius: f64,
+    }
+    impl Row<'_> {
+        fn median(&self, percentile: usize) -> Cell {
+            Cell::number(self.of.quartiles(self.radius, percentile).map(|quartiles| quartiles[1]), digits)
+        }
+    }
+    let columns = [
+        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.of.mechanism)),
+        number("surfaces", "surfaces", |row| Cell::text(row.of.all.len())),
+        number("within", "radius", |row| Cell::number(row.radius, |x| format!("±{x:.2}"))),
+        number("50th percentile", "p50", |row| row.median(0)),
+        number("75th", "p75", |row| row.median(1)),
+        number("95th", "p95", |row| row.median(2)),
+        number("99th", "p99", |row| row.median(3)),
+    ];
+    let mut rows = Vec::new();
+    for of in steepness {
+        let Some(range) = of.radii().last().copied() else { continue };
+        for wanted in [range / 10.0, range / 4.0, range / 2.0, range] {
+            let found = of.radii().iter().rfind(|radius| **radius <= wanted * (1.0 + 1e-9));
+            rows.extend(found.map(|&radius| Row { of, radius }));
+        }
+    }
+    let caption = "Percentiles of the difference of the loss between neighbouring cells divided by their distance, inside squares \
+        around the trained model; medians over surfaces.";
+    Table::new("surface-lipschitz", "Empirical Lipschitz constants", caption, &columns, &rows)
+        .with_points(evidence, rows.iter().map(|row| &row.of.point.point[..]))
+        .filled()
+}
+
+fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> {
+    struct Row<'a> {
+        of: &'a Explored<'a>,
+        record: &'a SharpnessRecord,
+    }
+    impl Row<'_> {
+        fn eigenvalue(&self, index: usize) -> Option<f64> {
+            self.record.sharpness.eigenvalues.get(index).copied()
+        }
+    }
+    let columns = [
+        text("mechanism", "mechanism", |row: &Row| Cell::text(row.of.mechanism())),
+        text("seed", "seed", |row| Cell::text(row.of.seed())),
+        number("epoch", "epoch", |row| Cell::text(row.record.epoch)),
+        number("loss", "loss", |row| Cell::number(row.record.sharpness.loss, digits)),
+        number("λ₁", "eigenvalue_1", |row| Cell::number(row.eigenvalue(0), digits)),
+        number("λ₂", "eigenvalue_2", |row| Cell::number(row.eigenvalue(1), digits)),
+        number("λ₃", "eigenvalue_3", |row| Cell::number(row.eigenvalue(2), digits)),
+        number("trace", "trace", |row| Cell::number(row.record.sharpness.trace, digits)),
+        number("± s.e.", "trace_standard_error", |row| Cell::number(row.record.sharpness.trace_error, digits)),
+        number("λ₁ / loss", "eigenvalue_over_loss", |row| {
+            Cell::number(row.eigenvalue(0).map(|largest| largest / row.record.sharpness.loss), digits)
+        }),
+        text("products", "products", |row| Cell::text(if row.record.exact { "exact" } else { "fast" })),
+    ];
+    let rows: Vec<Row> =
+        explored.iter().flat_map(|of| of.sharpness.iter().map(move |record| Row { of, record })).collect();
+    let caption = "Largest eigenvalues of the Hessian of the mean training loss (Lanczos) and its trace (Hutchinson, with the \
+        standard error). Hessian-vector products are differences of gradients: exact means double precision, on one \
+        side of kinks; fast means single precision, good only for orders of magnitude. A lower loss alone makes a \
+        surface flatter, so compare λ₁ / loss, too.";
+    Table::new("sharpness", "Sharpness", caption, &columns, &rows)
+        .with_points(evidence, rows.iter().map(|row| &row.of.point.point[..]))
+        .filled()
+}
+
+/// A number of any magnitude with about three digits.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        0.01..1.0 => format!("{value:.3}"),
+        1.0..100.0 => format!("{value:.2}"),
+        100.0..1000.0 => format!("{value:.0}"),
+        _ => format!("{value:.2e}"),
+    }
+    .replace('-', "−")
+}
+
+/// What the numbers say about each mechanism compared with full attention.
+fn findings(shown: &[(&Explored, &StoredSurface)], steepness: &[MechanismSteepness], explored: &[Explored]) -> Markup {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    let of_full =
+        |point: &PointEvidence| steepness.iter().find(|of| of.mechanism == BASELINE && of.point.point == point.point);
+    for of in steepness.iter().filter(|of| of.mechanism != BASELINE) {
+        let Some(full) = of_full(of.point) else { continue };
+        let Some(range) = of.radii().last().copied() else { continue };
+        let ratio = |radius: f64| Some(full.quartiles(radius, 2)?[1] / of.quartiles(radius, 2)?[1]);
+        let near = ratio(range / 10.0).map(|near| format!("{} within ±{:.2}", flatter(near), range / 10.0));
+        let far = ratio(range).map(|far| format!("{} within ±{range:.2}", flatter(far)));
+        let both: Vec<String> = near.into_iter().chain(far).collect();
+        found.push((&of.mechanism, format!("its loss is {} (95th percentile of differences)", both.join(", and "))));
+    }
+    for one in explored.iter().filter(|one| one.mechanism() != BASELINE) {
+        let partner = explored.iter().find(|other| {
+            other.mechanism() == BASELINE && other.seed() == one.seed() && other.point.point == one.point.point
+        });
+        let (Some(full), Some(own)) = (partner.and_then(|partner| partner.sharpness.last()), one.sharpness.last())
+        else {
+            continue;
+        };
+        let largest = |record: &SharpnessRecord| record.sharpness.eigenvalues.first().copied().unwrap_or(f64::NAN);
+        let line = format!(
+            "seed {}: largest eigenvalue {} at a loss of {}; full attention: {} at a loss of {}",
+            one.seed(),
+            digits(largest(own)),
+            digits(own.sharpness.loss),
+            digits(largest(full)),
+            digits(full.sharpness.loss)
+        );
+        found.push((one.mechanism(), line));
+    }
+    let surfaces: Vec<f64> = steepness.iter().map(|of| of.all.len() as f64).collect();
+    html! {
+        @if !found.is_empty() { (finding_list(&found)) }
+        @if !shown.is_empty() {
+            p {
+                "A plane is a thin slice of a high-dimensional space. A surface shows what the loss looks like around a model, not \
+                 how the model got there. Flatness around a trained model also depends on how low its loss is."
+            }
+        }
+        @if median(&surfaces).is_some_and(|count| count < 3.0) {
+            p {
+                "Only a few surfaces were evaluated: " code { "semfocus landscape RUN --draws 5 --seeds 3" }
+                " would give error bars."
+            }
+        }
+    }
+}
+
+fn flatter(ratio: f64) -> String {
+    match ratio {
+        _ if !ratio.is_finite() => "not comparable".to_owned(),
+        _ if (0.91..1.1).contains(&ratio) => "as steep as that of full attention".to_owned(),
+        _ if ratio > 1.0 => format!("{} times flatter than that of full attention", digits(ratio)),
+        _ => format!("{} times steeper than that of full attention", digits(1.0 / ratio)),
+    }
 }

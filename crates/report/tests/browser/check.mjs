@@ -1,10 +1,10 @@
-// Opens a report in a real browser: figures are drawn, nothing is fetched, nothing is said on the console, a phone needs
-// no sideways scrolling, and dark pages are readable.
+// Opens a report in a real browser and checks that figures are drawn, nothing is fetched, the console stays empty, a phone
+// needs no horizontal scrolling, and dark pages are readable.
 //
 // node check.mjs RUN [SCREENSHOTS] [--all]
 //
-// RUN is a folder that `semfocus report` has written to, SCREENSHOTS a folder for pictures; with --all the page must have all its
-// sections.
+// RUN is a folder that `semfocus report` has written to, SCREENSHOTS a folder for screenshots. With --all the page must have
+// all its sections.
 import { chromium } from "playwright-core";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -15,7 +15,7 @@ const page_url = pathToFileURL(resolve(run, "report.html")).href;
 const failures = [];
 const expect = (condition, what) => { if (!condition) failures.push(what); };
 
-// Surfaces, where a page has them: all are drawn, and turn together with the mouse and with arrow keys.
+// If the page has surfaces, all are drawn and rotate together with the mouse and the arrow keys.
 async function checkSurfaces(page, name) {
   const canvases = await page.locator("canvas.surface").all();
   if (canvases.length === 0) return;
@@ -24,8 +24,8 @@ async function checkSurfaces(page, name) {
     await page.waitForTimeout(100);
     const after = await pictures();
     const group = await canvases[0].evaluate(canvas => canvas.closest(".surfaces").querySelectorAll("canvas").length);
-    expect(after.slice(0, group).every((picture, index) => picture !== before[index]), `${name}: ${what} turns no surface`);
-    expect(after.slice(group).every((picture, index) => picture === before[group + index]), `${name}: ${what} turns others`);
+    expect(after.slice(0, group).every((picture, index) => picture !== before[index]), `${name}: ${what} rotates no surface`);
+    expect(after.slice(group).every((picture, index) => picture === before[group + index]), `${name}: ${what} rotates others`);
   };
   for (const canvas of canvases) {
     const filled = await canvas.evaluate(canvas => {
@@ -33,16 +33,16 @@ async function checkSurfaces(page, name) {
       return data.filter((value, index) => index % 4 === 3 && value > 0).length / (canvas.width * canvas.height);
     });
     expect(filled > 0.05 && filled < 0.95, `${name}: a surface fills ${filled} of its canvas`);
-    expect((await canvas.getAttribute("aria-label")).length > 20, `${name}: a surface without words`);
+    expect((await canvas.getAttribute("aria-label")).length > 20, `${name}: a surface without a description`);
   }
   await canvases[0].scrollIntoViewIfNeeded();
   const { x, y, width, height } = await canvases[0].boundingBox();
-  const unturned = await pictures();
+  const initial = await pictures();
   await page.mouse.move(x + width / 2, y + height / 2);
   await page.mouse.down();
   await page.mouse.move(x + width / 2 + 60, y + height / 2 + 20, { steps: 3 });
   await page.mouse.up();
-  await expectChange(unturned, "dragging");
+  await expectChange(initial, "dragging");
   const dragged = await pictures();
   await canvases[0].focus();
   await page.keyboard.press("ArrowLeft");

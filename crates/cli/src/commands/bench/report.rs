@@ -54,10 +54,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let store = made_up::made_up(&scratch.path().join("run"), &experiment, |trial| Some(course(trial, epochs)))?;
     eprintln!("analysing it …");
     let began = Instant::now();
-    Evidence::read(&store, GOAL)?;
+    let evidence = Evidence::read(&store, GOAL)?;
     let compare_seconds = began.elapsed().as_secs_f64();
-    let began = Instant::now();
-    semfocus_report::write(&store, GOAL)?;
+    semfocus_report::write(&store, &evidence)?;
     let report_seconds = began.elapsed().as_secs_f64();
     if args.json {
         serde_json::to_writer_pretty(&mut *out, &Report { trials, epochs, compare_seconds, report_seconds })?;

@@ -1,0 +1,245 @@
+//! The style of a mechanism: the same in every figure, distinguishable with colour blindness and in a greyscale print.
+//!
+//! | part of the name | determines |
+//! |---|---|
+//! | family (`topk`) | hue and marker |
+//! | size (`:5`) | shade and dash length |
+//! | globals (`+g3`) | dots between dashes, filling of the marker |
+
+use semfocus_analysis::evidence::BASELINE;
+use semfocus_figure::{Dash, Filling, Marker, Paint, Rgb, Series, Style};
+
+struct Family {
+    name: &'static str,
+    hue: f64,
+    lightness: f64,
+    chroma: f64,
+    marker: Marker,
+}
+
+const fn look(name: &'static str, hue: f64, lightness: f64, chroma: f64, marker: Marker) -> Family {
+    Family { name, hue, lightness, chroma, marker }
+}
+
+/// Families differ in lightness, too, because some of their hues look alike with colour blindness.
+const FAMILIES: [Family; 5] = [
+    look("topk", 255.0, 0.525, 0.16, Marker::Up),
+    look("banded", 55.0, 0.645, 0.17, Marker::Square),
+    look("block", 172.0, 0.630, 0.11, Marker::Diamond),
+    look("bottomk", 302.0, 0.655, 0.19, Marker::Down),
+    look("randomk", 352.0, 0.540, 0.19, Marker::Cross),
+];
+
+/// Hues (with chroma) and markers that no known family has, for mechanisms of the user's own.
+const OTHER_HUES: [(f64, f64); 6] =
+    [(25.0, 0.19), (105.0, 0.12), (135.0, 0.15), (210.0, 0.10), (275.0, 0.14), (60.0, 0.06)];
+const OTHER_MARKERS: [Marker; 4] = [Marker::Star, Marker::Plus, Marker::Left, Marker::Right];
+
+/// Dash lengths from small sizes to large ones. Those of sizes often used together, 3, 5, 9 and 17, differ most.
+const DASHES: [f64; 6] = [4.2, 1.3, 0.0, 6.5, 2.8, 11.0];
+
+/// A series with the name and the style of a mechanism.
+pub fn series(mechanism: &str) -> Series {
+    Series { name: mechanism.to_owned(), style: style(mechanism) }
+}
+
+/// Follows from the name alone: `full`, `topk:5`, `banded:5+g1`, or anything else.
+pub fn style(mechanism: &str) -> Style {
+    if mechanism == BASELINE {
+        return Style { paint: Paint::Ink, dash: Dash::SOLID, marker: Marker::Circle, filling: Filling::Full };
+    }
+    let parts = Parts::parse(mechanism);
+    let hash = fnv(parts.family);
+    let known = FAMILIES.iter().find(|family| family.name == parts.family);
+    let (hue, lightness, chroma, marker) = match known {
+        Some(known) => (known.hue, known.lightness, known.chroma, known.marker),
+        None => {
+            let (hue, chroma) = OTHER_HUES[hash as usize % OTHER_HUES.len()];
+            let marker = OTHER_MARKERS[(hash / 97) as usize % OTHER_MARKERS.len()];
+            (hue, 0.59, chroma, marker)
+        }
+    };
+    // A size that is not a number still gets a dash length of its own.
+    let level = match (parts.size, parts.rest) {
+        (Some(size), _) => level(size),
+        (None, "") => 2,
+        (None, rest) => fnv(rest) as usize % DASHES.len(),
+    };
+    // Larger sizes are darker, approaching full attention.
+    let shade = 0.018 * (2.0 - level as f64);
+    let filling = match parts.globals {
+        0 => Filling::Full,
+        1 => Filling::Hollow,
+        _ => Filling::Dotted,
+    };
+    Style {
+        paint: Paint::Colour(readable(lightness + shade, chroma, hue)),
+        dash: Dash { length: DASHES[level], dots: parts.globals.min(2) },
+        marker,
+        filling,
+    }
+}
+
+/// A dark page, on which lines must be visible as well as on white paper.
+const DARK_PAGE: Rgb = Rgb(0x12, 0x12, 0x12);
+/// WCAG asks for a contrast of 3 for graphics; this is slightly more.
+const MIN_CONTRAST: f64 = 3.05;
+
+/// The colour nearest in lightness that contrasts with white paper and with a dark page.
+fn readable(lightness: f64, chroma: f64, hue: f64) -> Rgb {
+    let mut lightness = lightness;
+    loop {
+        let colour = Rgb::from_oklch(lightness, chroma, hue);
+        // Both hold for luminances from 0.12 to 0.29, so a step never skips that range.
+        if colour.contrast(Rgb::WHITE) < MIN_CONTRAST {
+            lightness -= 0.005;
+        } else if colour.contrast(DARK_PAGE) < MIN_CONTRAST {
+            lightness += 0.005;
+        } else {
+            return colour;
+        }
+    }
+}
+
+/// The family of a mechanism: its name up to the colon or the plus sign.
+pub fn family(mechanism: &str) -> &str {
+    Parts::parse(mechanism).family
+}
+
+struct Parts<'a> {
+    family: &'a str,
+    size: Option<usize>,
+    globals: usize,
+    /// What follows the family if it is not a number.
+    rest: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(mechanism: &'a str) -> Self {
+        let (base, extra) = mechanism.split_once('+').unwrap_or((mechanism, ""));
+        let (family, size) = base.split_once(':').unwrap_or((base, ""));
+        let globals = extra.strip_prefix('g').and_then(|count| count.parse().ok());
+        Parts {
+            family,
+            size: size.parse().ok(),
+            globals: globals.unwrap_or(0),
+            rest: if size.parse::<usize>().is_ok() || size.is_empty() { "" } else { size },
+        }
+    }
+}
+
+/// 2 → 0, 3 and 4 → 1, 5 to 8 → 2, 9 to 16 → 3, 17 to 32 → 4, more → 5.
+fn level(size: usize) -> usize {
+    (size.saturating_sub(1).max(1).ilog2() as usize).min(DASHES.len() - 1)
+}
+
+/// FNV-1a: the same on every machine and in every version, unlike the standard library's hasher.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAMILY_NAMES: [&str; 8] =
+        ["topk", "banded", "block", "bottomk", "randomk", "mine", "dilated", "my-sliding-window"];
+
+    fn all() -> Vec<String> {
+        let sizes = [2, 3, 5, 9, 17, 33, 1000];
+        let named = FAMILY_NAMES.iter().flat_map(|family| {
+            sizes.iter().flat_map(move |size| ["", "+g1", "+g3"].map(|globals| format!("{family}:{size}{globals}")))
+        });
+        ["full", "", "mine", ":", "+g1", "topk", "topk:x"].map(str::to_owned).into_iter().chain(named).collect()
+    }
+
+    #[test]
+    fn every_colour_stands_out_from_white_paper_and_from_a_dark_page() {
+        for name in all() {
+            let Paint::Colour(colour) = style(&name).paint else { continue };
+            assert!(colour.contrast(Rgb::WHITE) >= 3.0, "{name} {colour}: {:.2}", colour.contrast(Rgb::WHITE));
+            assert!(
+                colour.contrast(DARK_PAGE) >= 3.0,
+                "{name} {colour}: {:.2} on a dark page",
+                colour.contrast(DARK_PAGE)
+            );
+        }
+        assert!(Rgb::INK.contrast(Rgb::WHITE) > 12.0);
+    }
+
+    #[test]
+    fn dash_and_marker_alone_tell_the_mechanisms_of_a_comparison_apart() {
+        let names = [
+            "full",
+            "topk:3",
+            "topk:5",
+            "topk:9",
+            "topk:17",
+            "banded:5",
+            "banded:9",
+            "banded:5+g1",
+            "banded:5+g3",
+            "block:5",
+            "block:9",
+            "block:9+g3",
+            "bottomk:5",
+            "bottomk:9",
+            "randomk:5",
+            "randomk:9",
+        ];
+        let looks: Vec<_> = names.map(style).iter().map(|style| (style.dash, style.marker, style.filling)).collect();
+        for (index, look) in looks.iter().enumerate() {
+            let twin = looks[..index].iter().position(|other| other == look);
+            assert_eq!(twin, None, "{} looks like {:?}", names[index], twin.map(|twin| names[twin]));
+        }
+    }
+
+    /// How linear light looks with colour blindness: Machado, Oliveira and Fernandes (2009), severity 1.
+    const BLINDNESS: [(&str, [[f64; 3]; 3]); 4] = [
+        ("none", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+        ("red", [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+        ("green", [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+        ("blue", [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
+    ];
+
+    fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
+        let l = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b).cbrt();
+        let m = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b).cbrt();
+        let s = (0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b).cbrt();
+        [
+            0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
+            1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
+            0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s,
+        ]
+    }
+
+    #[test]
+    fn families_differ_with_colour_blindness() {
+        let families = ["full", "topk:5", "banded:5", "block:5", "bottomk:5", "randomk:5"];
+        for (kind, matrix) in BLINDNESS {
+            let seen = families.map(|name| {
+                let light = style(name).paint.on_paper().linear();
+                oklab(matrix.map(|row| row.iter().zip(light).map(|(weight, part)| weight * part).sum::<f64>().max(0.0)))
+            });
+            for a in 0..families.len() {
+                for b in 0..a {
+                    let distance = seen[a].iter().zip(seen[b]).map(|(x, y)| (x - y).powi(2)).sum::<f64>().sqrt();
+                    // A just noticeable difference is about 0.02.
+                    assert!(distance > 0.07, "{} and {}, blindness {kind}: {distance:.3}", families[a], families[b]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_taken_apart() {
+        assert_eq!(family("block:9+g3"), "block");
+        assert_eq!(family("mine"), "mine");
+        assert_eq!(family("mine+g2"), "mine");
+        assert_eq!([2, 3, 4, 5, 8, 9, 16, 17, 33, 1000].map(level), [0, 1, 1, 2, 2, 3, 3, 4, 5, 5]);
+        assert_eq!(style("topk:5").dash, Dash::SOLID);
+        assert_eq!(style("banded:5+g1").dash.pattern(), [13.0, 2.2, 1.3, 2.2]);
+        assert_eq!(style("topk:9").dash.pattern(), [6.5, 2.2]);
+        assert_ne!(style("mine:a").dash, style("mine:c").dash);
+    }
+}
