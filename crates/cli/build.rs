@@ -1,11 +1,16 @@
 //! Tells the program which commit it is built from.
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
     // Any change of the sources, and any commit, may change the answer.
-    for path in ["../../crates", "../../experiments", "../../Cargo.lock", "../../.git/logs/HEAD"] {
+    for path in ["../../crates", "../../experiments", "../../Cargo.lock"] {
         println!("cargo::rerun-if-changed={path}");
+    }
+    // Elsewhere in a linked worktree. A path that does not exist would make every build start over.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
+        println!("cargo::rerun-if-changed={log}");
     }
     if let Some(commit) = commit() {
         println!("cargo::rustc-env=SEMFOCUS_COMMIT={commit}");

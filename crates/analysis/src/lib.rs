@@ -3,12 +3,12 @@
 //! | to find | look in |
 //! |---|---|
 //! | what a run shows: measures, comparisons, verdicts | [`evidence`] |
-//! | stability of attention weights, the study's two conditions, and what probes say of them | [`theory`] |
-//! | the surface of the loss around trained weights | [`surface`] |
-//! | the statistical methods: pure functions of numbers and a seed | [`stats`] |
+//! | stability of attention weights, the study's two conditions, and bounds from probes | [`theory`] |
+//! | how steep a loss surface is | [`steepness`] |
+//! | the statistical methods | [`stats`] |
 #![forbid(unsafe_code)]
 
 pub mod evidence;
 pub mod stats;
-pub mod surface;
+pub mod steepness;
 pub mod theory;

@@ -1,4 +1,4 @@
-//! The constants of the theory, against pairs of scores that try to break them.
+//! The constants of the theory, tested with pairs of scores that try to violate them.
 
 use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -91,7 +91,7 @@ fn unit(random: &mut ChaCha8Rng) -> f64 {
     (random.next_u64() >> 11) as f64 * 2f64.powi(-52) - 1.0
 }
 
-/// Climbs towards pairs that come near the bound, and gives the greatest ratio to it; fails where it is passed.
+/// Climbs towards pairs that come near the bound and returns the largest ratio to it; fails if the bound is violated.
 fn climb(length: usize, seed: u64, measure: impl Fn(&[f64], &[f64]) -> Option<(f64, f64)>) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = |scale: f64| (0..length).map(|_| scale * unit(&mut random)).collect::<Vec<f64>>();
@@ -151,8 +151,8 @@ fn exchanging_two_keys_attains_the_constant_of_top_k() {
 }
 
 #[test]
-fn a_smaller_constant_would_be_broken() {
-    // The tests above can fail: nine tenths of the constants are too small.
+fn a_smaller_constant_would_be_violated() {
+    // The tests above can fail: nine tenths of the constant would be too small.
     let softmax = climb(2, 1, softmax_ratio);
     assert!(softmax > 0.9, "{softmax}");
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::text::paragraph;
 
-/// A mechanism at one point of the grid, as scripts see it.
+/// A mechanism at one grid point, for `--json`.
 #[derive(Serialize)]
 pub(crate) struct Row {
     mechanism: String,
@@ -24,7 +24,7 @@ pub(crate) struct Row {
     median_epochs_to_threshold: Option<f64>,
     restricted_mean_epochs: Option<f64>,
     horizon: f64,
-    /// How many times fewer epochs than full attention, or a bound for it.
+    /// Epochs of full attention / epochs of the mechanism, or a bound on it.
     speedup: Option<f64>,
     speedup_kind: Option<&'static str>,
     best_heldout_accuracy: Option<f64>,
@@ -86,7 +86,7 @@ fn verdict(mechanism: &MechanismEvidence) -> String {
     }
 }
 
-/// The table and the verdicts, one after the other for each point of the grid.
+/// The table and the verdicts of each grid point.
 pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     let all = || evidence.points.iter().flat_map(|point| &point.mechanisms);
     let width = all().map(|mechanism| mechanism.mechanism.chars().count()).max().unwrap_or(0).max("mechanism".len());
@@ -99,7 +99,7 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
         writeln!(
             out,
             "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}",
-            "mechanism", "median", "reached", "faster by", "best", "last"
+            "mechanism", "median", "reached", "speed-up", "best", "last"
         )?;
         for mechanism in &point.mechanisms {
             print_row(mechanism, width, out)?;
@@ -111,16 +111,16 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
         }
         writeln!(out)?;
     }
-    for Robustness { mechanism, points, faster, slower, least, greatest } in robustness(evidence) {
-        let range = match (least, greatest) {
-            (Some((least, at)), Some((greatest, to))) => format!("; from {least} ({at}) to {greatest} ({to})"),
+    for Robustness { mechanism, points, faster, slower, min, max } in robustness(evidence) {
+        let range = match (min, max) {
+            (Some((min, at)), Some((max, to))) => format!("; from {min} ({at}) to {max} ({to})"),
             _ => String::new(),
         };
         let text = format!("faster at {faster} and slower at {slower} of {points} points{range}");
         paragraph(out, &format!("{mechanism:width$}  "), &text)?;
     }
-    let text = "Medians over seeds; a trial that has not arrived counts as later than any other. faster by: epochs of full \
-                attention / epochs of the mechanism, median over seeds.";
+    let text = "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: epochs of \
+                full attention / epochs of the mechanism, median over seeds.";
     paragraph(out, "", text)
 }
 
@@ -147,7 +147,7 @@ fn print_row(row: &MechanismEvidence, width: usize, out: &mut dyn Write) -> io::
     writeln!(out, "{:width$}  {median:>8}  {reached:>9}  {ratio:>14}  {best:>8}  {last:>8}", row.mechanism)
 }
 
-/// What the numbers leave out.
+/// Trials that the numbers do not cover.
 fn print_notes(rows: &[MechanismEvidence], out: &mut dyn Write) -> io::Result<()> {
     let list = |count: fn(&MechanismEvidence) -> usize| -> String {
         let some = rows.iter().filter(|row| count(row) > 0).map(|row| format!("{} of {}", count(row), row.mechanism));
@@ -194,8 +194,8 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
         }
     }
     writeln!(out)?;
-    let text = "epochs, FLOPs, time: how many times fewer to the goal, median over seeds with its 95 % interval where all \
-                trials arrived; saved: restricted mean epochs of full attention less those of the mechanism; p: \
-                permutation log-rank test, then after Holm's correction.";
+    let text = "epochs, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached \
+                the target; saved: restricted mean epochs of full attention minus those of the mechanism; p: permutation \
+                log-rank test; Holm: p after Holm's correction.";
     paragraph(out, "", text)
 }

@@ -1,15 +1,30 @@
-//! Files that results are written to: aside first, then renamed, and never replaced unasked.
+//! Results: text or JSON on standard output, and files that are never replaced unasked.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use semfocus_lab::store::files::Aside;
+use semfocus_store::files::Aside;
+use serde::Serialize;
 
 use crate::Error;
 
+/// Prints a result as JSON, or as text by `print`.
+pub(crate) fn emit<T: Serialize + ?Sized>(
+    out: &mut dyn Write,
+    json: bool,
+    value: &T,
+    print: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if !json {
+        return print(out);
+    }
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    Ok(writeln!(out)?)
+}
+
 /// Writes a file as a whole: a reader never sees a part of it, and a failure leaves what was there. An existing file with
-/// other contents is replaced only by `force`. What happened is said on standard error.
+/// other contents is replaced only by `force`. A message on standard error says what happened.
 pub(crate) fn write_file(
     path: &Path,
     force: bool,
@@ -27,7 +42,7 @@ pub(crate) fn write_file(
         write(&mut out)?;
         return Ok(out.flush().map_err(place)?);
     }
-    let aside = Aside::of(path).map_err(place)?;
+    let aside = Aside::new(path).map_err(place)?;
     let mut out = BufWriter::new(File::create_new(aside.path()).map_err(place)?);
     write(&mut out)?;
     out.into_inner().map_err(|error| place(error.into_error()))?.sync_all().map_err(place)?;

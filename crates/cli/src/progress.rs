@@ -1,4 +1,4 @@
-//! What a person sees while trials are trained: bars on a terminal, a line now and then elsewhere.
+//! Progress of running jobs: bars on a terminal, otherwise a line every few seconds.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -8,20 +8,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use semfocus_lab::executor::{Observe, Sharing, TrialEnd};
-use semfocus_lab::store::{EpochRecord, Holder, State};
-use semfocus_lab::training::Watch;
-use semfocus_lab::{Plan, Trial, TrialId};
+use semfocus_core::EpochRecord;
+use semfocus_lab::jobs::{Job, Observer, Sharing};
+use semfocus_store::{End, Event, Holder, JobId, JobKind, State};
 
-use crate::text::{clock, shortened};
+use crate::text::{clock, counted, shortened};
 
 /// Without a terminal, a line is written this often.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Columns for the name of a trial.
-const TITLE: usize = 24;
+/// Columns for the label of a bar.
+const LABEL: usize = 24;
 
-/// Watches a run.
+/// Shows the progress of jobs.
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
@@ -41,13 +40,12 @@ enum View {
     Quiet,
 }
 
-/// How all trials stand.
+/// The state of all jobs.
 struct Board {
     began: Instant,
     at_once: usize,
-    trials: HashMap<TrialId, Entry>,
-    /// Seconds and number of the epochs that this run completed, by mechanism.
-    times: HashMap<String, (f64, usize)>,
+    unit: &'static str,
+    jobs: HashMap<JobId, Entry>,
     finished: usize,
     said_waiting: bool,
     said_stopping: bool,
@@ -55,51 +53,70 @@ struct Board {
     is_over: bool,
 }
 
+/// The state of one job.
 struct Entry {
-    mechanism: String,
     title: String,
-    epochs: usize,
+    /// The title, shortened for a bar.
+    label: String,
+    /// Jobs of one group take about the same time: those of one mechanism.
+    group: String,
     done: usize,
+    total: usize,
     is_over: bool,
     running: Option<Running>,
+    /// Units that this process did, and the seconds it took for them.
+    pace: (usize, f64),
 }
 
 struct Running {
-    steps_per_epoch: usize,
-    step: usize,
+    since: Instant,
+    done_before: usize,
+    epochs: usize,
+    loss: Option<f64>,
     last: Option<EpochRecord>,
-    /// Seconds of an epoch, smoothed: the share of the cores may change.
-    epoch_seconds: Option<f64>,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    pub(crate) fn new(plan: &Plan, sharing: Sharing, quiet: bool, stop: Arc<AtomicBool>) -> Self {
+    /// Starts to show the progress of these jobs, whose units of work are called `unit`.
+    pub(crate) fn new(
+        jobs: &[&dyn Job],
+        unit: &'static str,
+        sharing: Sharing,
+        quiet: bool,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
         let view = if quiet {
             View::Quiet
         } else if std::io::stderr().is_terminal() {
             let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-            let whole = all.add(ProgressBar::new(plan.epochs() as u64));
-            whole.set_style(style("{prefix:24} {bar:14} {msg}"));
-            whole.set_prefix("all trials");
+            let whole = all.add(ProgressBar::new(jobs.iter().map(|job| job.units() as u64).sum()));
+            whole.set_style(style());
+            whole.set_prefix("all");
             View::Bars { all, whole }
         } else {
             View::Lines
         };
-        let entry = |trial: &Trial| Entry {
-            mechanism: trial.settings.mechanism.clone(),
-            title: shortened(&trial.title().replace(" seed ", " "), TITLE),
-            epochs: trial.settings.training.epochs,
-            done: 0,
-            is_over: false,
-            running: None,
+        let entry = |job: &&dyn Job| {
+            let title = job.title();
+            let entry = Entry {
+                group: title.split(" seed ").next().unwrap_or_default().to_owned(),
+                label: shortened(&title.replace(" seed ", " "), LABEL),
+                title,
+                done: 0,
+                total: job.units(),
+                is_over: false,
+                running: None,
+                pace: (0, 0.0),
+            };
+            (job.id(), entry)
         };
         let now = Instant::now();
         let board = Board {
             began: now,
             at_once: sharing.jobs.min(sharing.threads),
-            trials: plan.trials.iter().map(|trial| (trial.id, entry(trial))).collect(),
-            times: HashMap::new(),
+            unit,
+            jobs: jobs.iter().map(entry).collect(),
             finished: 0,
             said_waiting: false,
             said_stopping: false,
@@ -114,7 +131,7 @@ impl Progress {
         Progress { shared, ticker: Some(ticker) }
     }
 
-    /// Takes the bars away.
+    /// Removes the bars.
     pub(crate) fn finish(mut self) {
         self.shared.board().is_over = true;
         self.shared.over.notify_all();
@@ -127,8 +144,9 @@ impl Progress {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is tested by every run").progress_chars("━╸─")
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{prefix:24} {bar:14} {msg}");
+    style.expect("the template is a constant").progress_chars("━╸─")
 }
 
 impl Shared {
@@ -136,7 +154,7 @@ impl Shared {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says something without disturbing the bars.
+    /// Writes a line without disturbing the bars.
     fn say(&self, text: &str) {
         match &self.view {
             View::Bars { all, .. } => {
@@ -147,17 +165,18 @@ impl Shared {
         }
     }
 
-    /// Keeps the time running, notices the wish to stop, and writes the lines.
+    /// Updates the time left, notices a request to stop, and writes the lines.
     fn tick(&self) {
         let mut board = self.board();
         while !board.is_over {
             if self.stop.load(Ordering::Relaxed) && !board.said_stopping {
                 board.said_stopping = true;
-                self.say("stopping: the steps under way are finished and saved; once more stops at once");
+                self.say("Stopping after the current step; progress will be saved. Press Ctrl-C again to stop now.");
             }
             match &self.view {
                 View::Bars { whole, .. } => {
-                    whole.set_position(board.epochs_done() as u64);
+                    whole.set_length(board.jobs.values().map(|entry| entry.total as u64).sum());
+                    whole.set_position(board.units_done() as u64);
                     whole.set_message(board.whole());
                 }
                 View::Lines if board.last_line.elapsed() >= INTERVAL => {
@@ -174,160 +193,188 @@ impl Shared {
 }
 
 impl Board {
-    fn epochs_done(&self) -> usize {
-        self.trials.values().map(|entry| if entry.is_over { entry.epochs } else { entry.done }).sum()
+    fn units_done(&self) -> usize {
+        self.jobs.values().map(|entry| if entry.is_over { entry.total } else { entry.done }).sum()
     }
 
-    /// Seconds until everything is done, from the epochs seen so far.
+    /// Seconds per unit in a group of jobs, or in all of them, as measured by this process.
+    fn unit_seconds(&self, group: Option<&str>) -> Option<f64> {
+        let seen = self.jobs.values().filter(|entry| group.is_none_or(|group| entry.group == group)).map(Entry::pace);
+        let (units, seconds) = seen.fold((0, 0.0), |sum, pace| (sum.0 + pace.0, sum.1 + pace.1));
+        (units > 0).then(|| seconds / units as f64)
+    }
+
+    /// Seconds until everything is done.
     fn time_left(&self) -> Option<f64> {
-        let (seconds, epochs) = self.times.values().fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let mean = if epochs == 0 { return None } else { seconds / epochs as f64 };
-        let left = self.trials.values().filter(|entry| !entry.is_over).map(|entry| {
-            let mean = self.times.get(&entry.mechanism).map_or(mean, |(seconds, epochs)| seconds / *epochs as f64);
-            let begun = entry.running.as_ref().map_or(0.0, |r| r.step as f64 / r.steps_per_epoch.max(1) as f64);
-            (entry.epochs.saturating_sub(entry.done) as f64 - begun).max(0.0) * mean
+        let mean = self.unit_seconds(None)?;
+        let left = self.jobs.values().filter(|entry| !entry.is_over).map(|entry| {
+            let seconds = self.unit_seconds(Some(&entry.group)).unwrap_or(mean);
+            entry.total.saturating_sub(entry.done) as f64 * seconds
         });
         let left: Vec<f64> = left.collect();
         let longest = left.iter().copied().fold(0.0, f64::max);
-        // No sooner than the longest trial: it is one after the other within a trial.
+        // At least the time of the longest job, which is not divided.
         Some((left.iter().sum::<f64>() / self.at_once as f64).max(longest))
     }
 
     fn whole(&self) -> String {
         let left = self.time_left().map_or_else(|| "…".to_owned(), |seconds| format!("{} left", clock(seconds)));
-        format!("{} of {} done, {left}", self.finished, self.trials.len())
+        format!("{} of {} done, {left}", self.finished, self.jobs.len())
     }
 
     fn line(&self) -> String {
-        let epochs: usize = self.trials.values().map(|entry| entry.epochs).sum();
+        let total: usize = self.jobs.values().map(|entry| entry.total).sum();
         let mut running: Vec<String> = self
-            .trials
+            .jobs
             .values()
             .filter_map(|entry| {
-                let last = entry.running.as_ref()?.last;
-                let accuracy = last.map_or(String::new(), |r| format!(" {:.1} %", 100.0 * r.train_accuracy));
-                Some(format!("{} {}/{}{accuracy}", entry.title, entry.done, entry.epochs))
+                let Running { last, epochs, .. } = entry.running.as_ref()?;
+                let accuracy = last.map_or(String::new(), |record| {
+                    format!(" epoch {epochs}, train {:.1} %", 100.0 * record.train_accuracy)
+                });
+                Some(format!("{} {}/{}{accuracy}", entry.title, entry.done, entry.total))
             })
             .collect();
         running.sort();
         let elapsed = clock(self.began.elapsed().as_secs_f64());
-        let (done, whole) = (self.epochs_done(), self.whole());
-        format!("{elapsed}  {done}/{epochs} epochs, {whole}; {}", running.join("; "))
+        let (done, unit, whole) = (self.units_done(), self.unit, self.whole());
+        format!("{elapsed}  {done}/{total} {unit}, {whole}; {}", running.join("; "))
     }
 }
 
 impl Entry {
-    fn message(&self, running: &Running) -> String {
-        let (loss, accuracy) = match running.last {
-            Some(record) => (format!("{:.3}", record.train_loss), format!("{:.1}", 100.0 * record.train_accuracy)),
-            None => ("–".to_owned(), "–".to_owned()),
-        };
-        let left = running
-            .epoch_seconds
-            .map_or_else(|| "…".to_owned(), |seconds| clock(self.epochs.saturating_sub(self.done) as f64 * seconds));
-        format!("{:>3}/{} loss {loss} acc {accuracy} % {left}", self.done, self.epochs)
-    }
-}
-
-impl Watch for Progress {
-    fn begins(&self, trial: &Trial, epochs_done: usize, steps_per_epoch: usize) {
-        let mut board = self.shared.board();
-        let Some(entry) = board.trials.get_mut(&trial.id) else { return };
-        entry.done = epochs_done;
-        let bar = match &self.shared.view {
-            View::Bars { all, whole } => {
-                let bar = all.insert_before(whole, ProgressBar::new((entry.epochs * steps_per_epoch) as u64));
-                bar.set_style(style("{prefix:24} {bar:14} {msg}"));
-                bar.set_prefix(entry.title.clone());
-                Some(bar)
+    /// Units that this process did, and the seconds it took for them.
+    fn pace(&self) -> (usize, f64) {
+        match &self.running {
+            Some(running) if self.done > running.done_before => {
+                (self.pace.0 + self.done - running.done_before, self.pace.1 + running.since.elapsed().as_secs_f64())
             }
-            _ => None,
-        };
-        let running = Running { steps_per_epoch, step: 0, last: None, epoch_seconds: None, bar };
-        if let Some(bar) = &running.bar {
-            bar.set_message(entry.message(&running));
-            bar.set_position((epochs_done * steps_per_epoch) as u64);
+            _ => self.pace,
         }
-        entry.running = Some(running);
     }
 
-    fn step(&self, trial: &Trial, step: usize) {
-        let mut board = self.shared.board();
-        let Some(entry) = board.trials.get_mut(&trial.id) else { return };
-        let done = entry.done;
-        if let Some(running) = &mut entry.running {
-            running.step = step;
-            if let Some(bar) = &running.bar {
-                bar.set_position((done * running.steps_per_epoch + step) as u64);
+    fn message(&self, running: &Running, kind: JobKind) -> String {
+        let (units, seconds) = self.pace();
+        let left = (units > 0).then(|| seconds / units as f64 * self.total.saturating_sub(self.done) as f64);
+        let left = left.map_or_else(|| "…".to_owned(), clock);
+        match (kind, running.last) {
+            (JobKind::Train, Some(record)) => {
+                let accuracy = 100.0 * record.train_accuracy;
+                format!("epoch {} loss {:.3} train {accuracy:.1} % {left}", running.epochs, record.train_loss)
             }
-        }
-    }
-
-    fn epoch(&self, trial: &Trial, record: &EpochRecord) {
-        let mut board = self.shared.board();
-        let times = board.times.entry(trial.settings.mechanism.clone()).or_default();
-        *times = (times.0 + record.seconds, times.1 + 1);
-        let Some(entry) = board.trials.get_mut(&trial.id) else { return };
-        entry.done = record.epoch;
-        if let Some(mut running) = entry.running.take() {
-            running.step = 0;
-            running.last = Some(*record);
-            let before = running.epoch_seconds.unwrap_or(record.seconds);
-            running.epoch_seconds = Some(0.7 * before + 0.3 * record.seconds);
-            if let Some(bar) = &running.bar {
-                bar.set_message(entry.message(&running));
+            (JobKind::Train, None) => {
+                let loss = running.loss.map_or_else(|| "–".to_owned(), |loss| format!("{loss:.3}"));
+                format!("epoch {} loss {loss} {left}", running.epochs)
             }
-            entry.running = Some(running);
+            _ => format!("{}/{} {left}", self.done, self.total),
         }
     }
 
-    fn warning(&self, _trial: &Trial, text: &str) {
-        match &self.shared.view {
-            View::Quiet => eprintln!("warning: {text}"),
-            _ => self.shared.say(&format!("warning: {text}")),
-        }
-    }
-}
-
-impl Observe for Progress {
-    fn ends(&self, trial: &Trial, end: &TrialEnd) {
-        let mut board = self.shared.board();
-        let Some(entry) = board.trials.get_mut(&trial.id) else { return };
-        let running = entry.running.take();
-        if let Some(bar) = running.as_ref().and_then(|running| running.bar.as_ref()) {
-            bar.finish_and_clear();
-        }
-        let last = running.and_then(|running| running.last);
-        let accuracy = last.map_or(String::new(), |record| {
+    /// A line that says how the job ended; none if it was over before it started.
+    fn ending(&self, job: &JobId, end: &End) -> Option<String> {
+        let (title, running) = (&self.title, self.running.as_ref()?);
+        let epochs = running.epochs;
+        let accuracy = running.last.map_or(String::new(), |record| {
             let EpochRecord { train_accuracy, heldout_accuracy, .. } = record;
             format!(", train {:.1} %, held-out {:.1} %", 100.0 * train_accuracy, 100.0 * heldout_accuracy)
         });
-        let (title, done) = (trial.title(), entry.done);
-        let text = match end {
-            TrialEnd::Over { already: true, .. } => None,
-            TrialEnd::Over { state: State::Diverged, .. } => Some(format!("{title}: diverged in epoch {}", done + 1)),
-            TrialEnd::Over { state, .. } => Some(format!("{title}: {} at {done}{accuracy}", state.name())),
-            TrialEnd::Interrupted => Some(format!("{title}: saved at {done}{accuracy}")),
-            TrialEnd::Failed(message) => Some(format!("{title}: failed: {message}")),
-        };
-        if matches!(end, TrialEnd::Over { .. }) {
-            entry.is_over = true;
-            board.finished += 1;
-        }
-        drop(board);
-        if let Some(text) = text {
-            self.shared.say(&text);
+        Some(match (job.kind, end) {
+            (_, End::Failed(message)) => format!("{title}: failed: {message}"),
+            (JobKind::Train, End::Over(State::Diverged)) => format!("{title}: diverged in epoch {}", epochs + 1),
+            (JobKind::Train, End::Over(State::Stopped)) => {
+                format!("{title}: reached its target in epoch {epochs}{accuracy}")
+            }
+            (JobKind::Train, End::Over(_)) => {
+                format!("{title}: finished after {}{accuracy}", counted(epochs, "epoch"))
+            }
+            (JobKind::Train, End::Interrupted) => format!("{title}: saved after epoch {epochs}{accuracy}"),
+            _ => return None,
+        })
+    }
+}
+
+impl Observer for Progress {
+    fn event(&self, job: &JobId, event: &Event) {
+        let mut board = self.shared.board();
+        let Some(entry) = board.jobs.get_mut(job) else { return };
+        match event {
+            Event::JobStarted { done, total, epoch } => {
+                (entry.done, entry.total) = (*done, *total);
+                let bar = match &self.shared.view {
+                    View::Bars { all, whole } => {
+                        let bar = all.insert_before(whole, ProgressBar::new(*total as u64));
+                        bar.set_style(style());
+                        bar.set_prefix(entry.label.clone());
+                        Some(bar)
+                    }
+                    _ => None,
+                };
+                let since = Instant::now();
+                entry.running =
+                    Some(Running { since, done_before: *done, epochs: *epoch, loss: None, last: None, bar });
+                entry.show(job.kind);
+            }
+            Event::Progress { done, total, loss } => {
+                (entry.done, entry.total) = (*done, *total);
+                if let Some(running) = &mut entry.running {
+                    running.loss = loss.or(running.loss);
+                }
+                entry.show(job.kind);
+            }
+            Event::Epoch(record) => {
+                if let Some(running) = &mut entry.running {
+                    (running.epochs, running.last) = (record.epoch, Some(*record));
+                }
+                entry.show(job.kind);
+            }
+            Event::Probe { .. } => {
+                if job.kind == JobKind::Probe {
+                    entry.done = entry.total;
+                }
+            }
+            Event::Warning { text } => {
+                drop(board);
+                match &self.shared.view {
+                    View::Quiet => eprintln!("warning: {text}"),
+                    _ => self.shared.say(&format!("warning: {text}")),
+                }
+            }
+            Event::JobEnded { end } => {
+                let text = entry.ending(job, end);
+                entry.pace = entry.pace();
+                if let Some(bar) = entry.running.take().and_then(|running| running.bar) {
+                    bar.finish_and_clear();
+                }
+                if matches!(end, End::Over(_)) {
+                    entry.is_over = true;
+                    board.finished += 1;
+                }
+                drop(board);
+                if let Some(text) = text {
+                    self.shared.say(&text);
+                }
+            }
         }
     }
 
-    fn waits(&self, trials: usize, holder: Option<&Holder>) {
-        let mut board = self.shared.board();
-        if std::mem::replace(&mut board.said_waiting, true) {
+    fn waiting(&self, jobs: usize, holder: Option<&Holder>) {
+        if std::mem::replace(&mut self.shared.board().said_waiting, true) {
             return;
         }
-        drop(board);
         let holder = holder.map_or_else(|| "another process".to_owned(), Holder::to_string);
-        let noun = if trials == 1 { "trial is" } else { "trials are" };
-        self.shared.say(&format!("{trials} {noun} held by {holder}; waiting for it"));
+        let (noun, them) = if jobs == 1 { ("job is", "it") } else { ("jobs are", "them") };
+        self.shared.say(&format!("{jobs} {noun} held by {holder}; waiting for {them}"));
+    }
+}
+
+impl Entry {
+    /// Updates the bar.
+    fn show(&self, kind: JobKind) {
+        let Some(running) = &self.running else { return };
+        if let Some(bar) = &running.bar {
+            bar.set_length(self.total as u64);
+            bar.set_position(self.done as u64);
+            bar.set_message(self.message(running, kind));
+        }
     }
 }

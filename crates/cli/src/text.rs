@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-/// Lines are at most this wide.
+/// The maximum width of a line.
 pub(crate) const WIDTH: usize = 80;
 
-/// Breaks between words, so that no line is longer than `width` unless a word is.
+/// Breaks a text between words into lines of at most `width` characters, except for longer words.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -20,7 +20,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Writes `head` and the wrapped text, whose further lines begin below its first word.
+/// Writes `head` and the wrapped text; further lines are indented by the width of `head`.
 pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
     let indent = head.chars().count();
     for (index, line) in wrap(text, WIDTH - indent).iter().enumerate() {
@@ -33,7 +33,7 @@ pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Resu
     Ok(())
 }
 
-/// A text of at most so many characters.
+/// The text, cut to at most `width` characters.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -41,7 +41,7 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// A span of time as on a clock: 4:05, 1:02:03, 3 d 04 h.
+/// A duration as on a clock: 4:05, 1:02:03, 3 d 04 h.
 pub(crate) fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -52,7 +52,7 @@ pub(crate) fn clock(seconds: f64) -> String {
     }
 }
 
-/// A span of time in words, for estimates.
+/// A duration in words, for estimates.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         ..90.0 => format!("{seconds:.0} s"),
@@ -62,7 +62,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A number of bytes in words.
+/// A number of bytes, rounded, with its unit.
 pub(crate) fn size(bytes: u64) -> String {
     let bytes = bytes as f64;
     match bytes {
@@ -76,16 +76,13 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// An argument as a shell reads it.
-pub(crate) fn shell_quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
+/// The command line of this process, quoted for a shell.
+pub(crate) fn resume_command() -> String {
+    let arguments: Vec<String> = std::env::args().collect();
+    shlex::try_join(arguments.iter().map(String::as_str)).unwrap_or_else(|_| arguments.join(" "))
 }
 
-/// Two or three digits, however great or small.
+/// A number of any magnitude in two or three digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -30,7 +30,7 @@ fn run_with_signals(file: &str, dir: &str, name: &str) -> Vec<Option<i32>> {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!stderr.contains("refused"), "{stderr}");
         if output.status.code() == Some(130) {
-            assert!(stderr.contains("everything is saved. To go on: ") && stderr.contains(file), "{stderr}");
+            assert!(stderr.contains("progress is saved. To resume: ") && stderr.contains(file), "{stderr}");
         }
         if output.status.code() == Some(0) {
             return codes;
@@ -91,7 +91,7 @@ fn a_second_signal_stops_at_once() {
     assert!(trials(&dir).iter().all(|trial| !trial.join("epochs.csv").exists()), "no epoch was complete");
 }
 
-/// A finished run of two epochs that has then been made longer, so that it must go on from its checkpoints.
+/// A finished run of two epochs that has then been made longer, so that it must resume from its checkpoints.
 fn grown(scratch: &Scratch) -> (String, String) {
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("grown");
@@ -136,7 +136,7 @@ fn damaged_checkpoints_are_refused_and_kept() {
                 output.stderr
             );
             if lost.len() == 3 {
-                assert!(output.stderr.contains("goes on from the beginning"), "{}", output.stderr);
+                assert!(output.stderr.contains("starts again"), "{}", output.stderr);
             }
             assert_same_bits(&expected, &dir);
             for trial in trials(&dir) {
@@ -161,7 +161,7 @@ fn a_checkpoint_of_another_trial_is_refused() {
 }
 
 #[test]
-fn a_damaged_record_is_kept_and_the_trial_begins_again() {
+fn a_damaged_record_is_kept_and_the_trial_starts_again() {
     let scratch = Scratch::new("record");
     let (file, dir) = grown(&scratch);
     let expected = undisturbed(&scratch, &file);
@@ -189,7 +189,7 @@ fn two_processes_share_a_run() {
     let talk = outputs.each_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{talk:?}");
     // Each trained some, none was trained twice, and both came to the same table.
-    let finished = talk.each_ref().map(|talk| talk.matches(": finished at 25,").count());
+    let finished = talk.each_ref().map(|talk| talk.matches(": finished after 25 epochs,").count());
     assert_eq!(finished[0] + finished[1], 4, "{talk:?}");
     assert!(finished[0] > 0 && finished[1] > 0, "{talk:?}");
     assert_eq!(outputs[0].stdout, outputs[1].stdout);
@@ -213,6 +213,40 @@ fn a_process_takes_over_from_one_that_dies() {
     let output = second.wait_with_output().unwrap();
     let talk = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{talk}");
-    assert!(talk.contains("1 trial is held by process"), "{talk}");
+    assert!(talk.contains("1 job is held by process"), "{talk}");
     assert_same_bits(&expected, &dir);
+}
+
+#[test]
+fn another_process_sees_the_steps_of_a_running_trial() {
+    let scratch = Scratch::new("steps");
+    let one_trial = SMALL.replace("seeds = 2", "seeds = 1").replace(r#""full", "#, "");
+    let file = scratch.file("small.toml", &one_trial.replace("train = 400", "train = 200000"));
+    let dir = scratch.path("run");
+    let child = start(&["run", &file, "-o", &dir]);
+    wait_for_a_trial(&dir);
+    let mut seen = serde_json::Value::Null;
+    for _ in 0..600 {
+        let status = semfocus(&["status", &dir, "--json"]);
+        assert_eq!(status.code, 0, "{}", status.stderr);
+        let report: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+        seen = report["list"][0].clone();
+        if seen["steps_done"].as_u64() > Some(0) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = semfocus(&["status", &dir]).stdout;
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!((&seen["state"], &seen["epoch"]), (&"running".into(), &0.into()), "{seen}");
+    let (done, steps) = (seen["steps_done"].as_u64().unwrap(), seen["steps"].as_u64().unwrap());
+    assert!(done > 0 && done < 8000 && steps == 12 * 8000, "{seen}");
+    assert!(seen["step_loss"].as_f64().is_some_and(|loss| loss > 0.0 && loss < 2.0), "{seen}");
+    assert!(text.contains(" of 96000, loss 0."), "{text}");
+    // A trial that nobody works on has no current step.
+    let after = semfocus(&["status", &dir, "--json"]).stdout;
+    let after: serde_json::Value = serde_json::from_str(&after).unwrap();
+    assert_eq!((&after["list"][0]["state"], after["list"][0]["steps_done"].is_null()), (&"interrupted".into(), true));
 }

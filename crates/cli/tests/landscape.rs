@@ -87,6 +87,45 @@ fn a_surface_has_the_trained_model_in_its_middle() {
 }
 
 #[test]
+fn the_path_of_a_long_training_can_be_followed_and_is_evaluated_once() {
+    let scratch = Scratch::new("landscape-path");
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("run");
+    let run = ["run", &file, "-o", &dir, "--epochs", "20", "--mechanisms", "topk:3", "--quiet"];
+    let output = semfocus(&[&run[..], &["-s", "probe_every=1", "-s", "probe_samples=5"]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    for trial in trials(&dir) {
+        assert_eq!(
+            std::fs::read_dir(trial.join("snapshots")).unwrap().count(),
+            21,
+            "one before training, one per epoch"
+        );
+    }
+    let arguments = ["--directions", "path", "--seeds", "2", "--samples", "50", "--json"];
+    let first = landscape(&dir, &arguments);
+    let report = json(&first);
+    let entries = report.as_array().unwrap();
+    assert_eq!(entries.len(), 2, "one for each seed: {report}");
+    for entry in entries {
+        let path = entry["settings"]["path"].as_array().unwrap();
+        assert_eq!((path.len(), path[20][0].as_u64()), (21, Some(20)), "{path:?}");
+        let last: Vec<f64> = path[20].as_array().unwrap()[1..].iter().map(|x| x.as_f64().unwrap()).collect();
+        assert!(last.iter().all(|coordinate| coordinate.abs() < 1e-6), "the path ends at the model: {last:?}");
+    }
+    let expected = cells(&dir);
+    assert_eq!(expected.len(), 2);
+    let again = landscape(&dir, &arguments);
+    assert_eq!((again.code, again.stdout), (0, first.stdout), "{}", again.stderr);
+    assert_eq!(cells(&dir), expected);
+    for trial in trials(&dir) {
+        for surface in std::fs::read_dir(trial.join("surfaces")).unwrap() {
+            let events = std::fs::read_to_string(surface.unwrap().path().join("events.jsonl")).unwrap();
+            assert_eq!(events.matches("\"job_started\"").count(), 1, "nothing was evaluated again: {events}");
+        }
+    }
+}
+
+#[test]
 fn threads_and_interruptions_change_nothing() {
     let scratch = Scratch::new("landscape-kill");
     let dir = trained(&scratch, "run");
@@ -95,7 +134,7 @@ fn threads_and_interruptions_change_nothing() {
     let expected = cells(&dir);
     assert_eq!(expected.len(), 2);
     let text = &expected[0].1;
-    assert!(text.starts_with("cell,x,y,loss,accuracy\n0,-1,-1,") && text.lines().count() == 82, "{text}");
+    assert!(text.starts_with("cell,x,y,loss,accuracy,format\n0,-1,-1,") && text.lines().count() == 82, "{text}");
     let clear = || trials(&dir).iter().for_each(|trial| std::fs::remove_dir_all(trial.join("surfaces")).unwrap());
     for name in ["KILL", "INT"] {
         clear();
@@ -120,7 +159,7 @@ fn threads_and_interruptions_change_nothing() {
     std::fs::write(&file, format!("{}80,1,1,0.", text_of_first_lines(&file, 40))).unwrap();
     assert_eq!(semfocus(&arguments).code, 0);
     assert_eq!(cells(&dir), expected);
-    std::fs::write(&file, "cell,x,y,loss,accuracy\n1,nonsense\n").unwrap();
+    std::fs::write(&file, "cell,x,y,loss,accuracy,format\n1,nonsense\n").unwrap();
     let refused = semfocus(&arguments);
     assert!(refused.code == 1 && refused.stderr.contains("cells.csv is damaged: line 2"), "{}", refused.stderr);
 }
@@ -147,7 +186,7 @@ fn bad_input_is_explained_and_leaves_nothing_behind() {
     refused(&["landscape", &dir, "--range", "0"], 2, "expected a number above 0");
     refused(&["landscape", &dir, "--directions", "path", "--draws", "2"], 1, "`--draws` needs random directions");
     refused(&["landscape", &dir, "--mechanisms", "topk:4"], 1, "has no mechanism `topk:4`; it has full, topk:3");
-    refused(&["landscape", &scratch.path("nowhere")], 1, "there is no");
+    refused(&["landscape", &scratch.path("nowhere")], 1, "there is no such folder");
     // A run that has not begun, one that diverged, and one of another shape.
     let small = SMALL.replace("seeds = 2", "seeds = 1");
     let one = small.replace(MECHANISMS, r#"["full"]"#);

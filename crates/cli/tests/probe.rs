@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{SMALL, Scratch, semfocus, trials};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{SMALL, Scratch, semfocus, signal, start, trials};
 
 #[test]
 fn trained_models_can_be_probed() {
@@ -44,7 +47,7 @@ fn trained_models_can_be_probed() {
     assert_eq!(table.code, 0, "{}", table.stderr);
     assert!(table.stdout.lines().all(|line| line.chars().count() <= 80), "{}", table.stdout);
     let none = semfocus(&["probe", &scratch.path("nowhere/a1")]);
-    assert!(none.code == 1 && none.stderr.contains("there is no trial at"), "{}", none.stderr);
+    assert!(none.code == 1 && none.stderr.contains("is not a trial: there is no such folder"), "{}", none.stderr);
 }
 
 /// What the probes of all trials say, but for the time they took.
@@ -54,6 +57,7 @@ fn probes(dir: &str) -> Vec<serde_json::Value> {
         for line in std::fs::read_to_string(trial.join("probes.jsonl")).unwrap().lines() {
             let mut probe: serde_json::Value = serde_json::from_str(line).unwrap();
             probe["seconds"] = 0.into();
+            probe["trial"] = trial.file_name().unwrap().to_str().into();
             found.push(probe);
         }
     }
@@ -85,7 +89,7 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
     let overlaps = found.iter().filter(|probe| probe["layers"][0]["overlap"].is_number()).count();
     assert_eq!(overlaps, 2, "topk:3 after epochs 2 and 4");
 
-    // In two stays, with half a line at the end as a kill leaves it, and a probe whose epoch was lost.
+    // In two sessions, with half a line at the end as a kill leaves it, and a probe whose epoch was lost.
     assert_eq!(run(&broken, "3").code, 0);
     for trial in trials(&broken) {
         let path = trial.join("probes.jsonl");
@@ -97,7 +101,7 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert_eq!(probes(&broken), found);
 
-    // A trial that begins again is probed again, and has every epoch once.
+    // A trial that starts again is probed again. Of several probes of an epoch the last one counts.
     for file in ["last", "previous", "best"] {
         let _ = std::fs::remove_file(trials(&broken)[0].join(format!("{file}.safetensors")));
         let _ = std::fs::remove_file(trials(&broken)[0].join("status.json"));
@@ -114,7 +118,7 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
     assert!(longer.code == 0 && longer.stderr.contains("probes.jsonl.refused"), "{}", longer.stderr);
     assert_eq!(semfocus(&["report", &broken]).code, 0);
     let page = std::fs::read_to_string(std::path::Path::new(&broken).join("report.html")).unwrap();
-    assert!(page.contains("id=\"theory\"") && page.contains("figures/theory-course.svg"));
+    assert!(page.contains("id=\"theory\"") && page.contains("figures/theory-"));
     let wrong = semfocus(&["run", &file, "-o", &broken, "-s", "probe_every=-1"]);
     assert!(
         wrong.code == 2 && wrong.stderr.contains("a whole number of at least 0"),
@@ -122,4 +126,95 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
         wrong.code,
         wrong.stderr
     );
+}
+
+/// The bytes of `probes.jsonl`, but for the time that each probe took.
+fn timeless(trial: &Path) -> String {
+    let text = std::fs::read_to_string(trial.join("probes.jsonl")).unwrap();
+    let mut parts = text.split("\"seconds\":");
+    let mut result = parts.next().unwrap().to_owned();
+    for part in parts {
+        let end = part.find([',', '}']).unwrap();
+        result += "\"seconds\":0";
+        result += &part[end..];
+    }
+    result
+}
+
+#[test]
+#[cfg(unix)]
+fn probes_have_the_same_bytes_after_an_interruption_and_are_never_rewritten() {
+    let scratch = Scratch::new("probe-bytes");
+    let one = SMALL.replace("seeds = 2", "seeds = 1").replace(r#""full", "#, "");
+    let file = scratch.file("small.toml", &one.replace("train = 400", "train = 4000"));
+    let [whole, stopped] = ["whole", "stopped"].map(|name| scratch.path(name));
+    let arguments = |dir: &str| -> Vec<String> {
+        ["run", &file, "-o", dir, "--epochs", "8", "-s", "probe_every=1", "-s", "probe_samples=20", "--quiet"]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    let run = |dir: &str| {
+        let arguments = arguments(dir);
+        semfocus(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).code
+    };
+    assert_eq!(run(&whole), 0);
+    let expected = timeless(&trials(&whole)[0]);
+    assert_eq!(expected.lines().count(), 9);
+
+    // Stopped after some epoch, twice, in different ways.
+    let path = || -> Option<PathBuf> { Some(trials(&stopped).first()?.join("probes.jsonl")) };
+    let mut seen = String::new();
+    for (name, probes) in [("INT", 3), ("KILL", 6)] {
+        let arguments = arguments(&stopped);
+        let child = start(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        for _ in 0..3000 {
+            let text = if Path::new(&stopped).join("trials").is_dir() {
+                path().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
+            } else {
+                String::new()
+            };
+            let complete = text.rfind('\n').map_or("", |end| &text[..=end]);
+            // A probe whose epoch is not saved yet may be cut off when a killed process resumes, but never changes.
+            let common = seen.len().min(complete.len());
+            assert_eq!(complete[..common], seen[..common], "what was written is not rewritten");
+            complete.clone_into(&mut seen);
+            if complete.lines().count() >= probes {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(seen.lines().count() >= probes, "{seen}");
+        signal(&child, name);
+        child.wait_with_output().unwrap();
+    }
+    assert_eq!(run(&stopped), 0);
+    let trial = &trials(&stopped)[0];
+    assert_eq!(timeless(trial), expected);
+
+    // A probe of the finished model is added, and counts from now on.
+    let before = std::fs::read_to_string(trial.join("probes.jsonl")).unwrap();
+    assert_eq!(semfocus(&["probe", &stopped, "--samples", "10"]).code, 0);
+    let after = std::fs::read_to_string(trial.join("probes.jsonl")).unwrap();
+    assert!(after.starts_with(&before) && after.lines().count() == 10);
+}
+
+#[test]
+fn diverged_trials_are_skipped_with_a_message() {
+    let scratch = Scratch::new("probe-diverged");
+    let text = SMALL.replace("seeds = 2", "seeds = 1").replace("momentum = 0.9", "clip = inf");
+    let file = scratch.file("small.toml", &(text + "\n[grid]\ntraining.learning_rate = [0.1, 1e30]\n"));
+    let dir = scratch.path("run");
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "--epochs", "1", "--quiet"]).code, 3);
+    for arguments in [
+        &["probe", &dir, "--samples", "5", "--json"][..],
+        &["landscape", &dir, "--grid", "3", "--samples", "5", "--json"],
+        &["sharpness", &dir, "--samples", "5", "--probes", "2", "--json"],
+    ] {
+        let output = semfocus(arguments);
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
+        assert_eq!(output.stderr.matches(": diverged, skipped\n").count(), 2, "{arguments:?}: {}", output.stderr);
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let entries = report.as_array().or_else(|| report["probes"].as_array()).unwrap();
+        assert_eq!(entries.len(), 2, "{arguments:?}: the two trials that did not diverge");
+    }
 }

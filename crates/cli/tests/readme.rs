@@ -26,10 +26,7 @@ fn every_command_of_the_readme_runs() {
     for (input, mut arguments) in commands {
         // The same, but no longer than it must be.
         arguments.extend(match arguments[..] {
-            ["bench", "epoch", ..] => &["--rounds", "1", "--train", "50"][..],
-            ["bench", "report", ..] => &["--epochs", "20", "--seeds", "2"],
-            ["bench", "probe" | "surface", ..] => &[],
-            ["bench", ..] if !arguments.contains(&"--seconds") => &["--seconds", "0"],
+            ["bench", ..] if !arguments.contains(&"--seconds") => &["--seconds", "0"][..],
             ["run", "even-pairs"] => &["--smoke"],
             _ => &[],
         });

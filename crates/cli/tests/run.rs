@@ -16,7 +16,7 @@ fn the_default_experiment_runs_once_tiny() {
         assert!(output.stdout.lines().any(|line| line.starts_with(mechanism)), "{}", output.stdout);
     }
     assert!(
-        output.stderr.contains("reduced    against the published experiment: 1 seed instead of 10"),
+        output.stderr.contains("reduced    compared with the published experiment: 1 seed instead of 10"),
         "{}",
         output.stderr
     );
@@ -28,7 +28,7 @@ fn the_default_experiment_runs_once_tiny() {
             assert!(trial.join(file).is_file(), "{file}");
         }
     }
-    let header = "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm";
+    let header = "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,format";
     assert_eq!(epochs(&trials(&dir)[0])[0], header);
 }
 
@@ -88,12 +88,12 @@ fn finished_trials_are_not_touched_and_experiments_can_grow() {
     run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
     let before = std::fs::metadata(trials(&small)[0].join("last.safetensors")).unwrap().modified().unwrap();
     let again = run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
-    assert!(again.stderr.contains("(goes on)") && !again.stderr.contains("finished at"), "{}", again.stderr);
+    assert!(again.stderr.contains("(resumed)") && !again.stderr.contains("finished after"), "{}", again.stderr);
     let after = std::fs::metadata(trials(&small)[0].join("last.safetensors")).unwrap().modified().unwrap();
     assert_eq!(before, after, "a finished trial is not written again");
     run(&grown, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
     let more = run(&grown, &["--epochs", "12"]);
-    assert!(more.stderr.contains("(goes on; 3 trials added)"), "{}", more.stderr);
+    assert!(more.stderr.contains("(extended by 3 trials)"), "{}", more.stderr);
     assert_same_bits(&whole, &grown);
 }
 
@@ -156,7 +156,7 @@ fn a_goal_ends_a_trial_early_and_can_be_lifted() {
     let goal = ["-s", "training.stop_when=train_accuracy >= 0.5"];
     let output = semfocus(&[&["run", &file, "-o", &dir], &goal[..]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("stopped at"), "{}", output.stderr);
+    assert!(output.stderr.contains("reached its target in epoch"), "{}", output.stderr);
     let status = semfocus(&["status", &dir, "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert!(status["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "stopped"), "{status}");
@@ -275,7 +275,11 @@ fn mistakes_on_the_command_line_are_explained() {
     assert_eq!(none.code, 1);
     assert!(none.stderr.contains("no-such-run is not a run: there is no such folder"), "{}", none.stderr);
     let none = semfocus(&["show", "no-such-run/a1"]);
-    assert!(none.code == 1 && none.stderr.contains("there is no trial at no-such-run/a1"), "{}", none.stderr);
+    assert!(
+        none.code == 1 && none.stderr.contains("no-such-run/a1 is not a trial: there is no such folder"),
+        "{}",
+        none.stderr
+    );
 }
 
 #[test]
@@ -337,7 +341,7 @@ fn lists_and_scripts_are_generated() {
     let experiments = experiments.as_array().unwrap();
     assert_eq!(experiments.len(), 70);
     let panel = experiments.iter().find(|entry| entry["name"] == "figure-3a").unwrap();
-    assert_eq!((panel["task"].as_str(), panel["scales"][2]["trials"].as_u64()), (Some("listops"), Some(60)));
+    assert_eq!((panel["task"].as_str(), panel["scales"][2]["trials"].as_u64()), (Some("listops"), Some(80)));
     assert!(panel["scales"][2]["seconds"].as_f64() > panel["scales"][0]["seconds"].as_f64());
     let table = semfocus(&["list", "experiments"]);
     assert!(table.stdout.lines().all(|line| line.chars().count() <= 80), "{}", table.stdout);

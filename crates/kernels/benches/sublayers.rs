@@ -1,9 +1,12 @@
 //! Time of each fused sublayer, forward and backward, at the sizes of the study.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use semfocus_kernels::{Activation, Attention, Dropout, KeptKeys, Key, Linear, Mlp, Selection, TopK};
+use semfocus_kernels::{
+    Activation, AttentionKernel, Dropout, FusedWeighting, KeptKeys, Key, LinearView, MlpKernel, Selection, TopKRule,
+};
 
 const BATCH: usize = 25;
 const WIDTH: usize = 64;
@@ -15,7 +18,7 @@ fn values(seed: u64, n: usize) -> Vec<f32> {
 
 fn attention(criterion: &mut Criterion) {
     let (weight, bias) = (values(1, WIDTH * WIDTH), values(2, WIDTH));
-    let map = Linear { weight: &weight, bias: &bias };
+    let map = LinearView { weight: &weight, bias: &bias };
     for length in [40, 600] {
         let mut group = criterion.benchmark_group(format!("attention, length {length}"));
         group.sample_size(10);
@@ -23,12 +26,13 @@ fn attention(criterion: &mut Criterion) {
             let first = i.saturating_sub(2).min(length - 5);
             first..first + 5
         });
-        let top = TopK::highest(5);
         let x = values(3, BATCH * length * WIDTH);
-        for (name, selection) in
-            [("full", Selection::All), ("banded:5", Selection::Pattern(&band)), ("topk:5", Selection::Rule(&top))]
-        {
-            let layer = Attention {
+        for (name, selection) in [
+            ("full", Selection::All),
+            ("banded:5", Selection::Pattern(Arc::new(band))),
+            ("topk:5", Selection::Rule(Arc::new(TopKRule::highest(5)))),
+        ] {
+            let layer = AttentionKernel {
                 length,
                 width: WIDTH,
                 heads: 1,
@@ -37,7 +41,8 @@ fn attention(criterion: &mut Criterion) {
                 key: map,
                 value: map,
                 output: map,
-                selection,
+                selection: &selection,
+                weighting: FusedWeighting::Softmax,
                 scale: 0.125,
                 epsilon: 1e-5,
                 weight_dropout: Dropout::new(0.01),
@@ -57,13 +62,13 @@ fn attention(criterion: &mut Criterion) {
 
 fn mlp(criterion: &mut Criterion) {
     let (weight, bias) = (values(1, WIDTH * WIDTH), values(2, WIDTH));
-    let map = Linear { weight: &weight, bias: &bias };
+    let map = LinearView { weight: &weight, bias: &bias };
     for length in [40, 600] {
         let mut group = criterion.benchmark_group(format!("mlp, length {length}"));
         group.sample_size(10);
         let x = values(3, BATCH * length * WIDTH);
         for activation in [Activation::Relu, Activation::Gelu, Activation::Mish] {
-            let layer = Mlp {
+            let layer = MlpKernel {
                 width: WIDTH,
                 hidden_width: WIDTH,
                 hidden: map,

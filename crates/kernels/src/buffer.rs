@@ -1,7 +1,7 @@
 //! Aligned buffers that are used again from step to step.
 //!
-//! A training step needs the same sizes again and again. Fresh memory from the system costs a page fault every 4 KiB, so
-//! freed buffers wait in a list for the next step; what the backward pass needs is held in them too.
+//! Every training step needs buffers of the same sizes. Fresh memory from the system costs a page fault every 4 KiB, so
+//! freed buffers go into a pool and are reused in the next step. What the backward pass needs is held in them too.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -15,47 +15,47 @@ use crate::simd::LANES;
 #[repr(C, align(64))]
 struct Line([f32; LANES]);
 
-/// A slice of `f32` that starts on a cache line and returns to the list of free buffers when dropped.
+/// A slice of `f32` that starts on a cache line and returns to the pool when dropped.
 ///
-/// Its length is the length asked for, rounded up to whole vectors. The contents of a new buffer are arbitrary.
+/// Its length is the requested length, rounded up to whole vectors.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    /// May be longer than the buffer: what was once written needs no value again.
+    /// May be longer than `len`: a larger piece of memory may serve a smaller buffer.
     lines: Vec<Line>,
     len: usize,
 }
 
-/// Free memory by its number of lines.
-type Shelf = Mutex<BTreeMap<usize, Vec<Vec<Line>>>>;
+/// Free memory, by its number of lines.
+type Pool = Mutex<BTreeMap<usize, Vec<Vec<Line>>>>;
 
-/// Every thread has a shelf of its own, shared with few others, so that it gets back memory that its core has in cache
-/// and trials side by side do not wait for each other; only when its own is empty does it look at the others.
-static SHELVES: [Shelf; 16] = [const { Mutex::new(BTreeMap::new()) }; 16];
+/// Every thread has a pool of its own, shared with few other threads, so that it gets back memory that is still in its
+/// core's cache and parallel trials do not wait for each other. It takes from the other pools only when its own is empty.
+static POOLS: [Pool; 16] = [const { Mutex::new(BTreeMap::new()) }; 16];
 
-static NEXT_SHELF: AtomicUsize = AtomicUsize::new(0);
+static NEXT_POOL: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static OWN_SHELF: usize = NEXT_SHELF.fetch_add(1, Ordering::Relaxed) % SHELVES.len();
+    static OWN_POOL: usize = NEXT_POOL.fetch_add(1, Ordering::Relaxed) % POOLS.len();
 }
 
-/// More free buffers of one size on a shelf than this are given back to the system.
-const MOST_FREE: usize = 256;
+/// A pool keeps at most this many free buffers of one size; the others are given back to the system.
+const MAX_FREE: usize = 256;
 
-/// The shelves, the thread's own first.
-fn shelves() -> impl Iterator<Item = &'static Shelf> {
-    // A thread that is ending has none any more.
-    let own = OWN_SHELF.try_with(|own| *own).unwrap_or(0);
-    SHELVES[own..].iter().chain(&SHELVES[..own])
+/// All pools, starting with the thread's own.
+fn pools() -> impl Iterator<Item = &'static Pool> {
+    // The thread-local is gone while a thread ends.
+    let own = OWN_POOL.try_with(|own| *own).unwrap_or(0);
+    POOLS[own..].iter().chain(&POOLS[..own])
 }
 
 impl Buffer {
-    /// A buffer of at least `len` values, whatever they are.
-    pub(crate) fn uninit(len: usize) -> Self {
+    /// A buffer of at least `len` values. They are zeros or what an earlier user left behind.
+    pub(crate) fn stale(len: usize) -> Self {
         let needed = len.div_ceil(LANES);
-        // Memory of up to twice the size serves; more would be wasted.
-        let free = shelves().find_map(|shelf| {
-            let mut shelf = shelf.lock().expect("no holder of this lock panics");
-            shelf.range_mut(needed..=2 * needed).find_map(|(_, free)| free.pop())
+        // Memory of up to twice the size will do; more would be a waste.
+        let free = pools().find_map(|pool| {
+            let mut pool = pool.lock().expect("no holder of this lock panics");
+            pool.range_mut(needed..=2 * needed).find_map(|(_, free)| free.pop())
         });
         let lines = free.unwrap_or_else(|| vec![Line([0.0; LANES]); needed]);
         Buffer { lines, len: needed * LANES }
@@ -63,7 +63,7 @@ impl Buffer {
 
     /// A buffer of at least `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        let mut buffer = Self::uninit(len);
+        let mut buffer = Self::stale(len);
         buffer.fill(0.0);
         buffer
     }
@@ -72,9 +72,9 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let lines = std::mem::take(&mut self.lines);
-        if let Some(Ok(mut shelf)) = shelves().next().map(Mutex::lock) {
-            let free = shelf.entry(lines.len()).or_default();
-            if free.len() < MOST_FREE {
+        if let Some(Ok(mut pool)) = pools().next().map(Mutex::lock) {
+            let free = pool.entry(lines.len()).or_default();
+            if free.len() < MAX_FREE {
                 free.push(lines);
             }
         }
@@ -113,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn a_freed_buffer_serves_again() {
+    fn a_freed_buffer_is_reused() {
         // A size that no other test uses.
         let len = 123_456;
-        let address = Buffer::uninit(len).as_ptr();
-        assert_eq!(Buffer::uninit(len).as_ptr(), address);
+        let address = Buffer::stale(len).as_ptr();
+        assert_eq!(Buffer::stale(len).as_ptr(), address);
     }
 }

@@ -8,9 +8,9 @@ use crate::output;
 use crate::simd::{LANES, dispatched};
 use crate::{Dropout, Key};
 
-/// The embedding with everything it needs to know.
+/// The embedding: its tables and its random site.
 #[derive(Clone, Copy, Debug)]
-pub struct Embedding<'a> {
+pub struct EmbeddingKernel<'a> {
     /// Values of a token.
     pub width: usize,
     /// One row for every token id.
@@ -19,13 +19,13 @@ pub struct Embedding<'a> {
     pub positions: &'a [f32],
     /// Factor of the table's rows.
     pub scale: f32,
-    /// Row `t` (over all tokens) has the key `site.child(t)`.
+    /// Dropout of the result; row `t` (over all tokens) has the key `site.child(t)`.
     pub dropout: Dropout,
-    /// See `dropout`.
+    /// Key of the rows of `dropout`.
     pub site: Key,
 }
 
-impl Embedding<'_> {
+impl EmbeddingKernel<'_> {
     /// The rows of all tokens, sequence after sequence.
     ///
     /// # Panics
@@ -64,7 +64,7 @@ impl Embedding<'_> {
 }
 
 dispatched! {
-    fn embed(simd; layer: Embedding, first_row: usize, tokens: &[usize], y: &mut [MaybeUninit<f32>]) {
+    fn embed(simd; layer: EmbeddingKernel, first_row: usize, tokens: &[usize], y: &mut [MaybeUninit<f32>]) {
         let width = layer.width;
         let scale = simd.splat(layer.scale);
         let rows = tokens.iter().zip(layer.positions.chunks_exact(width)).zip(y.chunks_exact_mut(width));
@@ -84,8 +84,8 @@ dispatched! {
 }
 
 dispatched! {
-    /// In the order of the tokens, on one thread: the same bits whatever the threads.
-    fn add_gradients(simd; layer: Embedding, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
+    /// In the order of the tokens and on one thread, so that the number of threads does not change a bit.
+    fn add_gradients(simd; layer: EmbeddingKernel, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
         let width = layer.width;
         let scale = simd.splat(layer.scale);
         for (row, (token, gradient)) in tokens.iter().zip(gradient.chunks_exact(width)).enumerate() {
@@ -113,7 +113,8 @@ mod tests {
         let positions: Vec<f32> = (0..length * width).map(|i| (i as f32).cos()).collect();
         let tokens = [3, 0, 3, 1, 1, 3];
         let dropout = Dropout::new(0.3);
-        let layer = Embedding { width, table: &table, positions: &positions, scale: 2.5, dropout, site: Key::new(9) };
+        let layer =
+            EmbeddingKernel { width, table: &table, positions: &positions, scale: 2.5, dropout, site: Key::new(9) };
         let y = layer.forward(&tokens);
         let gradient: Vec<f32> = (0..y.len()).map(|i| (i as f32 * 0.3).sin()).collect();
         let mut expected_gradient = vec![0f64; table.len()];

@@ -1,10 +1,11 @@
 //! Fused transformer sublayers for CPUs: `f32` slices in, slices out.
 //!
-//! This crate knows nothing of tensors, autodiff or models. It holds what the training loop spends its time in, and it is
-//! the only crate of the workspace with `unsafe` code.
+//! This crate knows nothing about tensors, autodiff or models. It contains the code in which training spends its time, and it
+//! is the only crate of the workspace with `unsafe` code.
 
 mod attention;
 mod buffer;
+mod dropout;
 mod embedding;
 mod inference;
 mod linear;
@@ -13,22 +14,19 @@ mod matmul;
 mod memory;
 mod mlp;
 mod output;
-mod random;
 mod rows;
 mod selection;
 mod simd;
 mod topk;
-mod yardstick;
 
-pub use attention::{Attention, AttentionGradients, AttentionSaved, RowReader, SeenRow, Selection, Watch};
-pub use embedding::Embedding;
+pub use attention::{AttentionGradients, AttentionKernel, AttentionSaved, ObservedRow, RowObserver, RowReader};
+pub use dropout::Dropout;
+pub use embedding::EmbeddingKernel;
 pub use inference::Inference;
-pub use linear::{Linear, LinearGradient};
-pub use math::Activation;
+pub use linear::{LinearGradient, LinearView};
 pub use memory::keep_freed_memory;
-pub use mlp::{Mlp, MlpGradients, MlpSaved};
-pub use random::{Dropout, Key, Stream, fnv_1a};
-pub use selection::{KeptKeys, RowRule};
+pub use mlp::{MlpGradients, MlpKernel, MlpSaved};
+pub use selection::{FusedWeighting, KeptKeys, RowRule, Selection};
+pub use semfocus_core::{Activation, Key};
 pub use simd::InstructionSet;
-pub use topk::TopK;
-pub use yardstick::gemm_gflops;
+pub use topk::TopKRule;

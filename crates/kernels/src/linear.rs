@@ -5,14 +5,14 @@ use crate::simd::padded;
 
 /// A linear map: `y = x · weight + bias`, the weight row-major with one row per input.
 #[derive(Clone, Copy, Debug)]
-pub struct Linear<'a> {
+pub struct LinearView<'a> {
     /// `[inputs, outputs]`.
     pub weight: &'a [f32],
     /// `[outputs]`.
     pub bias: &'a [f32],
 }
 
-/// Gradient of a [`Linear`], laid out like it.
+/// Gradient of a [`LinearView`], laid out like it.
 #[derive(Clone, Debug)]
 pub struct LinearGradient {
     /// `[inputs, outputs]`.
@@ -30,7 +30,7 @@ pub(crate) struct Columns {
 
 /// Packs the columns `first..first + width` of a map with `inputs` inputs and `outputs` outputs, times `scale`.
 pub(crate) fn pack_columns(
-    linear: Linear,
+    linear: LinearView,
     (inputs, outputs): (usize, usize),
     first: usize,
     width: usize,
@@ -43,7 +43,7 @@ pub(crate) fn pack_columns(
 
 /// Packs the transpose of the same columns: `width` rows of `inputs` values, times `scale`.
 pub(crate) fn pack_columns_transposed(
-    linear: Linear,
+    linear: LinearView,
     (inputs, outputs): (usize, usize),
     first: usize,
     width: usize,
@@ -54,8 +54,8 @@ pub(crate) fn pack_columns_transposed(
 
 /// Splits `items` into runs of equal length (the last may be shorter) for parallel work with sums.
 ///
-/// The number of runs depends on the number of items alone: sums are formed run by run and then over the runs in order,
-/// so they have the same bits whatever the number of threads.
+/// The number of runs depends only on the number of items. Sums are formed run by run and then over the runs in order, so the
+/// number of threads does not change their bits.
 pub(crate) fn run_length(items: usize) -> usize {
     const RUNS: usize = 8;
     items.div_ceil(RUNS).max(1)

@@ -1,17 +1,7 @@
 //! Functions of sixteen lanes: exponential, error function, activations and their derivatives.
 
+use crate::Activation;
 use crate::simd::Simd;
-
-/// The activation of the hidden layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// `max(x, 0)`.
-    Relu,
-    /// `x Φ(x)` with the exact normal distribution function.
-    Gelu,
-    /// `x tanh(ln(1 + e^x))`.
-    Mish,
-}
 
 /// `e^x`, within two units in the last place; below -87 it stays at about 1e-38.
 #[inline(always)]
@@ -128,7 +118,7 @@ mod tests {
         assert!((0.0..2e-38).contains(&far));
     }
 
-    /// Error function by its Taylor series in f64; the terms cancel too much for it beyond 4.
+    /// Error function by its Taylor series in f64; beyond 4 its terms cancel too much.
     fn erf(x: f64) -> f64 {
         let (mut sum, mut term) = (0.0, x);
         for n in 0..200 {

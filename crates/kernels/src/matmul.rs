@@ -1,8 +1,8 @@
 //! Matrix products for the shapes of a small transformer: tens to hundreds of rows, tens of columns.
 //!
-//! One register tile serves all of them. The left matrix is read one value at a time, so it may be transposed; the right
-//! one is read in vectors, in panels of [`PANEL`] columns. Every element of the result is one chain of fused
-//! multiply-adds in the order of `k`, however the work is cut: shapes of tiles and blocks never change a bit.
+//! One register tile serves all of them. The left matrix is read one value at a time, so it may be transposed; the right one is
+//! read in vectors, in panels of [`PANEL`] columns. Every element of the result is one chain of fused multiply-adds in the order
+//! of `k`, so the shapes of tiles and blocks never change a bit.
 
 use crate::buffer::Buffer;
 use crate::simd::{LANES, Simd, dispatched, padded};
@@ -48,14 +48,14 @@ impl<'a> Right<'a> {
     }
 }
 
-/// What a product starts from.
+/// What a product is added to.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
     /// Nothing.
     Zero,
-    /// What the result holds already.
+    /// The present contents of the result.
     Result,
-    /// The same row everywhere.
+    /// The same row for every row of the result.
     Bias(&'a [f32]),
 }
 
@@ -74,7 +74,7 @@ impl Packed {
         columns: usize,
         scale: f32,
     ) -> Self {
-        let mut packed = Packed { data: Buffer::uninit(columns.div_ceil(PANEL) * PANEL * depth), depth };
+        let mut packed = Packed { data: Buffer::stale(columns.div_ceil(PANEL) * PANEL * depth), depth };
         packed.fill(source, (start, row, column), columns, scale);
         packed
     }
@@ -112,7 +112,7 @@ dispatched! {
             return;
         }
         assert!(n.is_multiple_of(LANES), "columns come in whole vectors");
-        assert!(c.len() >= (m - 1) * stride + n, "the result has room");
+        assert!(c.len() >= (m - 1) * stride + n, "the result is large enough");
         if let Start::Bias(bias) = start {
             assert!(bias.len() >= n, "the bias covers all columns");
         }
@@ -258,7 +258,7 @@ dispatched! {
         for (panel, to) in to.chunks_exact_mut(PANEL * columns).enumerate() {
             for first in (panel * PANEL..((panel + 1) * PANEL).min(rows)).step_by(LANES) {
                 for column in (0..columns).step_by(LANES) {
-                    // Rows beyond the last become columns of zeros.
+                    // Rows past the last become columns of zeros.
                     let mut square = [simd.splat(0.0); LANES];
                     for (row, values) in square.iter_mut().enumerate().take(rows - first) {
                         *values = simd.load(&from[(first + row) * stride + column..]);
@@ -309,7 +309,7 @@ mod tests {
     fn products_equal_the_definition_bit_for_bit() {
         for (m, n, k) in [(1, 16, 1), (5, 48, 3), (7, 64, 64), (13, 80, 130), (40, 192, 64), (23, 16, 300)] {
             let (a, b) = (values(1, m * k), values(2, n * k));
-            let mut c = Buffer::uninit(m * (n + 16));
+            let mut c = Buffer::stale(m * (n + 16));
             let expected = naive(m, n, k, |i, l| a[i * k + l], |l, j| b[l * n + j]);
             let check = |c: &[f32], what: &str| {
                 for i in 0..m {
@@ -327,11 +327,11 @@ mod tests {
             multiply(m, n, k, Left::transposed(&a_transposed, m), packed.right(), Start::Zero, &mut c, n + 16);
             check(&c, "left transposed");
 
-            let mut b_transposed = Buffer::uninit(n * padded(k));
+            let mut b_transposed = Buffer::stale(n * padded(k));
             for (at, value) in b.iter().enumerate() {
                 b_transposed[at % n * padded(k) + at / n] = *value;
             }
-            let mut right = Buffer::uninit(panels_len(n, k));
+            let mut right = Buffer::stale(panels_len(n, k));
             transpose_into_panels(&b_transposed, padded(k), n, k, &mut right);
             multiply(m, n, k, Left::rows(&a, k), panels(&right, k), Start::Zero, &mut c, n + 16);
             check(&c, "right transposed");
@@ -342,7 +342,7 @@ mod tests {
     fn products_start_from_bias_or_result() {
         let (m, n, k) = (9, 32, 11);
         let (a, b, bias) = (values(1, m * k), values(2, n * k), values(3, n));
-        let mut c = Buffer::uninit(m * n);
+        let mut c = Buffer::stale(m * n);
         multiply(m, n, k, Left::rows(&a, k), Right::rows(&b, n), Start::Bias(&bias), &mut c, n);
         multiply(m, n, k, Left::rows(&a, k), Right::rows(&b, n), Start::Result, &mut c, n);
         for i in 0..m {

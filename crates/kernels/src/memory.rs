@@ -1,15 +1,15 @@
-//! How the process treats memory it has freed.
+//! What the process does with freed memory.
 
-/// Lets the process keep freed memory for its next use instead of giving it back to the system.
+/// Makes the process keep freed memory for reuse instead of giving it back to the system.
 ///
-/// A training step frees and asks for the same tens of megabytes again and again. By default the C library returns them
-/// and takes them anew, which costs a page fault for every 4 KiB. Call it once at the start of a program; where the C
-/// library is not glibc it does nothing.
+/// Every training step frees and allocates the same tens of megabytes. By default the C library gives them back to the system
+/// and requests them again, which costs a page fault for every 4 KiB. Call this once at the start of a program. It does nothing
+/// if the C library is not glibc.
 pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         const LARGEST: libc::c_int = 1 << 30;
-        // SAFETY: `mallopt` only sets parameters of the allocator. Whether it succeeds makes no difference but in speed.
+        // SAFETY: `mallopt` only sets parameters of the allocator. If it fails, only speed is lost.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST);
             libc::mallopt(libc::M_TRIM_THRESHOLD, LARGEST);

@@ -2,47 +2,46 @@
 
 use rayon::prelude::*;
 
-use crate::attention::Room;
+use crate::attention::SequenceBuffers;
 use crate::buffer::Buffer;
 use crate::linear::{
-    Columns, Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length, unpad_columns,
+    Columns, LinearGradient, LinearView, pack_columns, pack_columns_transposed, run_length, unpad_columns,
 };
-use crate::math::Activation;
 use crate::matmul::{Left, Right, Start, multiply};
 use crate::output;
 use crate::rows::{self, RowDropout};
 use crate::simd::padded;
-use crate::{Dropout, Key};
+use crate::{Activation, Dropout, Key};
 
-/// Rows that are carried through the whole sublayer before the next ones: their buffers stay in the nearest caches.
+/// This many rows go through the whole sublayer before the next ones, so that their buffers stay in the nearest caches.
 pub(crate) const ROW_BLOCK: usize = 96;
 
-/// The sublayer with everything it needs to know.
+/// The MLP sublayer: its sizes, its parameters and its random sites.
 #[derive(Clone, Copy, Debug)]
-pub struct Mlp<'a> {
+pub struct MlpKernel<'a> {
     /// Values of a token.
     pub width: usize,
     /// Values of the hidden layer.
     pub hidden_width: usize,
     /// First map, `width` → `hidden_width`.
-    pub hidden: Linear<'a>,
+    pub hidden: LinearView<'a>,
     /// Second map, `hidden_width` → `width`.
-    pub output: Linear<'a>,
-    /// Between the maps.
+    pub output: LinearView<'a>,
+    /// Activation between the maps.
     pub activation: Activation,
     /// Added to the variance in the norm.
     pub epsilon: f32,
-    /// Before the activation; row `t` (over all tokens) has the key `hidden_site.child(t)`.
+    /// Dropout before the activation; row `t` (over all tokens) has the key `hidden_site.child(t)`.
     pub hidden_dropout: Dropout,
-    /// See `hidden_dropout`.
+    /// Key of the rows of `hidden_dropout`.
     pub hidden_site: Key,
-    /// Before the residual; row `t` has the key `output_site.child(t)`.
+    /// Dropout before the residual; row `t` has the key `output_site.child(t)`.
     pub output_dropout: Dropout,
-    /// See `output_dropout`.
+    /// Key of the rows of `output_dropout`.
     pub output_site: Key,
 }
 
-/// What the backward pass needs besides the input: the hidden layer behind its dropout, one buffer for every run.
+/// What the backward pass needs besides the input: the hidden layer after its dropout, one buffer per run.
 #[derive(Debug)]
 pub struct MlpSaved {
     hidden: Vec<Buffer>,
@@ -65,8 +64,7 @@ pub(crate) struct PackedMlp {
     output: Columns,
 }
 
-impl Mlp<'_> {
-    /// Packs both maps.
+impl MlpKernel<'_> {
     pub(crate) fn pack(&self) -> PackedMlp {
         let (width, hidden_width) = (self.width, self.hidden_width);
         PackedMlp {
@@ -76,18 +74,24 @@ impl Mlp<'_> {
     }
 
     /// The sublayer without dropout for rows of whole vectors, in place.
-    pub(crate) fn forward_in_place(&self, packed: &PackedMlp, x: &mut [f32], room: &mut Room) {
+    pub(crate) fn forward_in_place(&self, packed: &PackedMlp, x: &mut [f32], buffers: &mut SequenceBuffers) {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
-        let active = self.active_rows(packed, x, room);
+        let active = self.active_rows(packed, x, buffers);
         rows::add_row(x, &packed.output.bias);
         let left = Left::rows(&active, stride);
         multiply(rows, width, self.hidden_width, left, packed.output.weight.right(), Start::Result, x, width);
     }
 
-    /// Adds the mean over the rows of the sublayer's result to `pooled`: the mean goes before the last map, which is linear.
-    pub(crate) fn forward_pooled(&self, packed: &PackedMlp, x: &[f32], room: &mut Room, pooled: &mut [f32]) {
+    /// Adds the mean over the rows of the sublayer's result to `pooled`: the last map is linear, so the mean is taken before it.
+    pub(crate) fn forward_pooled(
+        &self,
+        packed: &PackedMlp,
+        x: &[f32],
+        buffers: &mut SequenceBuffers,
+        pooled: &mut [f32],
+    ) {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
-        let active = self.active_rows(packed, x, room);
+        let active = self.active_rows(packed, x, buffers);
         let mut mean = vec![0.0; stride];
         rows::add_row_sums(&active[..rows * stride], stride, &mut mean);
         mean.iter_mut().for_each(|sum| *sum /= rows as f32);
@@ -98,12 +102,12 @@ impl Mlp<'_> {
         pooled.iter_mut().zip(update).for_each(|(sum, update)| *sum = *sum / rows as f32 + update);
     }
 
-    /// The hidden layer behind its activation: padded rows.
-    fn active_rows(&self, packed: &PackedMlp, x: &[f32], room: &mut Room) -> Buffer {
+    /// The hidden layer after its activation: padded rows.
+    fn active_rows(&self, packed: &PackedMlp, x: &[f32], buffers: &mut SequenceBuffers) -> Buffer {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
-        rows::normalise(x, width, self.epsilon, &mut room.normalised, &mut room.inverse_deviations);
-        let mut hidden = Buffer::uninit(rows * stride);
-        let (left, start) = (Left::rows(&room.normalised, width), Start::Bias(&packed.hidden.bias));
+        rows::normalise(x, width, self.epsilon, &mut buffers.normalised, &mut buffers.inverse_deviations);
+        let mut hidden = Buffer::stale(rows * stride);
+        let (left, start) = (Left::rows(&buffers.normalised, width), Start::Bias(&packed.hidden.bias));
         multiply(rows, stride, width, left, packed.hidden.weight.right(), start, &mut hidden, stride);
         rows::activate_in_place(&mut hidden[..rows * stride], self.activation);
         hidden
@@ -123,12 +127,12 @@ impl Mlp<'_> {
             .enumerate()
             .map(|(index, (x, y))| {
                 let block = ROW_BLOCK.min(run);
-                let mut normalised = Buffer::uninit(block * stride);
+                let mut normalised = Buffer::stale(block * stride);
                 let mut inverse_deviations = [0.0; ROW_BLOCK];
-                let mut active = Buffer::uninit(block * hidden_stride);
-                let mut update = Buffer::uninit(block * stride);
-                // Without a backward pass every block may use the same rows again.
-                let mut all_hidden = Buffer::uninit(if save { run } else { block } * hidden_stride);
+                let mut active = Buffer::stale(block * hidden_stride);
+                let mut update = Buffer::stale(block * stride);
+                // Without a backward pass all blocks can share the same rows.
+                let mut all_hidden = Buffer::stale(if save { run } else { block } * hidden_stride);
                 for (b, (x, y)) in x.chunks(block * width).zip(y.chunks_mut(block * width)).enumerate() {
                     let rows = x.len() / width;
                     let first_row = index * run + b * block;
@@ -172,12 +176,12 @@ impl Mlp<'_> {
             .enumerate()
             .map(|(index, ((x, gradient, all_hidden), x_gradient))| {
                 let block = ROW_BLOCK.min(run);
-                let mut normalised = Buffer::uninit(block * stride);
+                let mut normalised = Buffer::stale(block * stride);
                 let mut inverse_deviations = [0.0; ROW_BLOCK];
-                let mut active = Buffer::uninit(block * hidden_stride);
-                let mut output_gradient = Buffer::uninit(block * stride);
-                let mut hidden_gradient = Buffer::uninit(block * hidden_stride);
-                let mut normalised_gradient = Buffer::uninit(block * stride);
+                let mut active = Buffer::stale(block * hidden_stride);
+                let mut output_gradient = Buffer::stale(block * stride);
+                let mut hidden_gradient = Buffer::stale(block * hidden_stride);
+                let mut normalised_gradient = Buffer::stale(block * stride);
                 let mut sums = Sums::new(width, hidden_width);
                 let blocks = x.chunks(block * width).zip(gradient.chunks(block * width));
                 for (b, ((x, gradient), x_gradient)) in blocks.zip(x_gradient.chunks_mut(block * width)).enumerate() {

@@ -5,9 +5,9 @@
 
 use std::mem::MaybeUninit;
 
-use crate::math::{self, Activation};
+use crate::math;
 use crate::simd::{LANES, Simd, dispatched, padded, with_vectors};
-use crate::{Dropout, Key};
+use crate::{Activation, Dropout, Key};
 
 /// Dropout at one site: row `r` of the whole tensor has the key `site.child(r)`.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ impl RowDropout {
     }
 }
 
-/// The `v`-th vector of a plain row; what lies behind its end is zero.
+/// The `v`-th vector of a plain row, with zeros after the end of the row.
 #[inline(always)]
 fn part<S: Simd, const VECTORS: usize>(simd: S, row: &[f32], v: usize) -> S::F {
     // All but the last vector of a row of known length are whole.
@@ -83,7 +83,7 @@ fn normalise_rows<S: Simd, const VECTORS: usize>(
 }
 
 dispatched! {
-    /// Gradient of `x + f(norm(x))` in `x`: `residual` (plain) is the gradient that arrived, `gradient` (padded) that of the
+    /// Gradient of `x + f(norm(x))` in `x`: `residual` (plain) is the gradient of the sum, `gradient` (padded) that of the
     /// normalised rows.
     pub(crate) fn normalise_backward(simd; normalised: &[f32], inverse_deviations: &[f32], gradient: &[f32], residual: &[f32], width: usize, out: &mut [MaybeUninit<f32>]) {
         with_vectors!(width, normalise_backward_rows::<S>(simd, normalised, inverse_deviations, gradient, residual, width, out));
@@ -159,7 +159,7 @@ fn add_with_dropout_rows<S: Simd, const VECTORS: usize>(
 }
 
 dispatched! {
-    /// The gradient behind a dropout: padded rows from plain rows; their column sums are added to `sums`.
+    /// The gradient before a dropout from the one after it: padded rows from plain rows; their column sums are added to `sums`.
     pub(crate) fn dropout_backward(simd; gradient: &[f32], width: usize, drop: RowDropout, out: &mut [f32], sums: &mut [f32]) {
         with_vectors!(width, dropout_backward_rows::<S>(simd, gradient, width, drop, out, sums));
     }
@@ -210,7 +210,7 @@ dispatched! {
 }
 
 dispatched! {
-    /// From `hidden` (behind its dropout) the activation again, into `active`, and the gradient through activation and
+    /// Recomputes the activation of `hidden` (after its dropout) into `active`, and takes the gradient through activation and
     /// dropout, in place; its column sums are added to `sums`. Rows are padded.
     pub(crate) fn activate_backward(simd; hidden: &[f32], width: usize, activation: Activation, drop: RowDropout, active: &mut [f32], gradient: &mut [f32], sums: &mut [f32]) {
         let stride = padded(width);

@@ -1,25 +1,48 @@
-//! Which keys a query keeps: a fixed pattern, or a rule that looks at the query's scores.
+//! Which keys a query keeps, and how the scores of the kept keys become weights.
+
+use std::sync::Arc;
 
 use crate::Key;
+
+/// Which keys the queries keep.
+#[derive(Clone, Debug)]
+pub enum Selection {
+    /// Every query keeps every key.
+    All,
+    /// The kept keys are the same for every input.
+    Pattern(Arc<KeptKeys>),
+    /// The kept keys depend on the scores, or are drawn at random.
+    Rule(Arc<dyn RowRule>),
+}
+
+/// The ways to turn scores into weights that the fused attention knows.
+///
+/// To add one (sparsemax, entmax, sigmoid): add a variant here, and the compiler points at every place in `attention` that
+/// must choose by it, because each of them matches the single variant irrefutably.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FusedWeighting {
+    /// Softmax over the kept keys.
+    Softmax,
+}
 
 /// A rule that turns one row of scores into the set of kept keys.
 ///
 /// The selection is not differentiated, so a rule has no gradient. It may be called from several threads at once and
 /// must depend on its arguments only.
 pub trait RowRule: Send + Sync + std::fmt::Debug {
-    /// Writes the kept keys of one query into `kept`, which arrives empty: at least one, ascending, none twice.
+    /// Appends the kept keys of one query to `kept`, which is empty: at least one, ascending, none twice.
     ///
     /// `scores` holds the query's score for every key; `row` names the query (in its head, sequence, layer and forward
     /// pass) for rules that draw random numbers.
     fn select(&self, row: Key, scores: &[f32], kept: &mut Vec<u32>);
 
-    /// Whether the choice stays the same if one number is added to all scores of a query.
+    /// Whether the choice stays the same when a constant is added to all scores of a query.
     fn ignores_common_shift(&self) -> bool {
         false
     }
 }
 
-/// A fixed pattern: for every query of a sequence the keys it keeps, whatever the scores are.
+/// A fixed pattern: the keys that each query of a sequence keeps, independent of the scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptKeys {
     starts: Vec<u32>,
@@ -32,7 +55,7 @@ impl KeptKeys {
     /// # Panics
     /// If a query keeps no key, or keys that are not ascending or not below `length`.
     pub fn from_rows<I: IntoIterator<Item = usize>>(length: usize, mut row: impl FnMut(usize) -> I) -> Self {
-        let mut pattern = KeptKeys::with_room(length);
+        let mut pattern = KeptKeys::with_capacity(length);
         for query in 0..length {
             let keys: Vec<u32> = row(query).into_iter().map(|key| key as u32).collect();
             assert_valid_row(&keys, length, query);
@@ -41,14 +64,14 @@ impl KeptKeys {
         pattern
     }
 
-    /// A pattern without rows, with room for those of a sequence of `length` tokens.
-    pub(crate) fn with_room(length: usize) -> Self {
+    /// A pattern without rows, with capacity for those of a sequence of `length` tokens.
+    pub(crate) fn with_capacity(length: usize) -> Self {
         let mut starts = Vec::with_capacity(length + 1);
         starts.push(0);
         KeptKeys { starts, keys: Vec::new() }
     }
 
-    /// Adds the keys of the next query, which [`assert_valid_row`] has seen.
+    /// Adds the keys of the next query, which must have passed [`assert_valid_row`].
     pub(crate) fn push_row(&mut self, keys: &[u32]) {
         self.keys.extend_from_slice(keys);
         self.starts.push(self.keys.len() as u32);

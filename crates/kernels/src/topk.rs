@@ -5,22 +5,22 @@ use crate::{Key, RowRule};
 
 /// Keeps exactly `k` keys of every row, or all when there are fewer; ties go to the lower index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TopK {
+pub struct TopKRule {
     k: usize,
     lowest: bool,
 }
 
-/// Up to here the best keys are held in a sorted list; beyond, a partial sort of the whole row is used.
+/// Up to this `k` the best keys are held in a sorted list; above it the whole row is partially sorted.
 const SORTED_LIST: usize = LANES;
 
-impl TopK {
+impl TopKRule {
     /// The rule that keeps the `k` highest scores.
     ///
     /// # Panics
     /// If `k` is zero: a query must keep a key.
     pub fn highest(k: usize) -> Self {
         assert!(k > 0, "a query must keep at least one key");
-        TopK { k, lowest: false }
+        TopKRule { k, lowest: false }
     }
 
     /// The rule that keeps the `k` lowest scores.
@@ -28,11 +28,11 @@ impl TopK {
     /// # Panics
     /// If `k` is zero: a query must keep a key.
     pub fn lowest(k: usize) -> Self {
-        TopK { lowest: true, ..Self::highest(k) }
+        TopKRule { lowest: true, ..Self::highest(k) }
     }
 }
 
-impl RowRule for TopK {
+impl RowRule for TopKRule {
     fn ignores_common_shift(&self) -> bool {
         true
     }
@@ -45,7 +45,7 @@ impl RowRule for TopK {
             let mut best = [0; SORTED_LIST];
             let best = &mut best[..self.k];
             if scores.len() <= SHORT {
-                let mut taken = take_greatest(scores, sign, self.k);
+                let mut taken = take_highest(scores, sign, self.k);
                 for key in best.iter_mut() {
                     *key = taken.trailing_zeros();
                     taken &= taken - 1;
@@ -56,7 +56,7 @@ impl RowRule for TopK {
             }
             kept.extend_from_slice(best);
         } else {
-            // Adding zero makes -0 equal to +0, as a tie must be; NaN takes its place at an end of the total order.
+            // Adding zero makes -0 equal to +0, as a tie must be; NaN goes to one end of the total order.
             kept.extend(0..scores.len() as u32);
             kept.select_nth_unstable_by(self.k - 1, |&a, &b| {
                 let value = |key: u32| sign * scores[key as usize] + 0.0;
@@ -68,13 +68,13 @@ impl RowRule for TopK {
     }
 }
 
-/// Rows up to here are held in registers as a whole.
+/// Rows of up to this length are held in registers as a whole.
 const SHORT: usize = 4 * LANES;
 
 dispatched! {
-    /// The `k` highest of at most [`SHORT`] `sign * scores`, as a set of bits, without a branch that depends on the scores but for
-    /// ties and NaN.
-    fn take_greatest(simd; scores: &[f32], sign: f32, k: usize) -> u64 {
+    /// The `k` highest of at most [`SHORT`] `sign * scores`, as a set of bits. Only ties and NaN cause a branch that depends on
+    /// the scores.
+    fn take_highest(simd; scores: &[f32], sign: f32, k: usize) -> u64 {
         let lowest = simd.splat(f32::NEG_INFINITY);
         let mut vectors = [lowest; SHORT / LANES];
         for (vector, scores) in vectors.iter_mut().zip(scores.chunks(LANES)) {
@@ -82,13 +82,13 @@ dispatched! {
         }
         let there = u64::MAX >> (SHORT - scores.len());
 
-        // The k-th greatest different value. If k scores reach it, they are those; this way nothing leaves the vectors on the
-        // way, which takes half the time.
+        // The k-th highest distinct value. If exactly k scores reach it, those are the answer. Nothing leaves the vectors on
+        // this path, which halves the time.
         let mut rest = vectors;
         let mut threshold = f32::NEG_INFINITY;
         for _ in 0..k {
             let [a, b, c, d] = rest;
-            threshold = simd.greatest(simd.max(simd.max(a, b), simd.max(c, d)));
+            threshold = simd.max_lane(simd.max(simd.max(a, b), simd.max(c, d)));
             for vector in &mut rest {
                 *vector = simd.below_or(*vector, simd.splat(threshold), lowest);
             }
@@ -101,15 +101,15 @@ dispatched! {
             return reach & there;
         }
 
-        // Ties, or NaN: the greatest is taken k times, of equal ones the first.
+        // Ties or NaN: take the maximum k times, the first of equal ones.
         let mut taken = 0;
         for _ in 0..k {
             let [a, b, c, d] = vectors;
-            let greatest = simd.splat(simd.greatest(simd.max(simd.max(a, b), simd.max(c, d))));
+            let max = simd.splat(simd.max_lane(simd.max(simd.max(a, b), simd.max(c, d))));
             let mut reach = 0;
             for (v, vector) in vectors.iter().enumerate() {
-                // Not "equal": a NaN counts too, so that there is always one to take.
-                reach |= u64::from(!simd.greater(greatest, *vector) & ALL_LANES) << (v * LANES);
+                // Not "equal": NaN counts too, so that there is always one to take.
+                reach |= u64::from(!simd.greater(max, *vector) & ALL_LANES) << (v * LANES);
             }
             let next = reach & there & !taken;
             let first = next & next.wrapping_neg();
@@ -128,33 +128,33 @@ dispatched! {
         let signs = simd.splat(sign);
         let (vectors, rest) = scores.as_chunks::<LANES>();
 
-        // The greatest of every lane are different keys, so the k-th greatest of them is no more than the k-th greatest
-        // of all: whatever is below it need not be looked at again. That leaves little more than k keys.
+        // The maxima of the lanes belong to different keys, so the k-th highest of them is at most the k-th highest of all
+        // scores, and everything below it can be skipped. That leaves little more than k keys.
         let lowest = simd.splat(f32::NEG_INFINITY);
-        let mut greatest = [lowest; 4];
+        let mut maxima = [lowest; 4];
         let (quads, singles) = vectors.as_chunks::<4>();
         for quad in quads {
-            for (greatest, scores) in greatest.iter_mut().zip(quad) {
-                *greatest = simd.max(simd.mul(simd.load(scores), signs), *greatest);
+            for (max, scores) in maxima.iter_mut().zip(quad) {
+                *max = simd.max(simd.mul(simd.load(scores), signs), *max);
             }
         }
         for scores in singles {
-            greatest[0] = simd.max(simd.mul(simd.load(scores), signs), greatest[0]);
+            maxima[0] = simd.max(simd.mul(simd.load(scores), signs), maxima[0]);
         }
-        let [a, b, c, d] = greatest;
-        let mut greatest = simd.max(simd.max(a, b), simd.max(c, d));
-        let mut threshold = simd.greatest(greatest);
+        let [a, b, c, d] = maxima;
+        let mut lane_maxima = simd.max(simd.max(a, b), simd.max(c, d));
+        let mut threshold = simd.max_lane(lane_maxima);
         for _ in 1..best.len() {
-            // Takes equal ones away together, which only lowers the threshold.
-            greatest = simd.below_or(greatest, simd.splat(threshold), lowest);
-            threshold = simd.greatest(greatest);
+            // This removes equal maxima together, which only lowers the threshold.
+            lane_maxima = simd.below_or(lane_maxima, simd.splat(threshold), lowest);
+            threshold = simd.max_lane(lane_maxima);
         }
 
         let mut list = Best { values: [0.0; SORTED_LIST], filled: 0, keys: best };
         let thresholds = simd.splat(threshold);
         for (v, scores) in vectors.iter().enumerate() {
             let candidates = simd.mul(simd.load(scores), signs);
-            // Not "at least": a NaN is let in, and finds its place at the end of the list.
+            // Not "at least", so that NaN passes; it ends up at the end of the list.
             let mut worth = !simd.greater(thresholds, candidates) & ALL_LANES;
             while worth != 0 {
                 let lane = worth.trailing_zeros() as usize;
@@ -168,7 +168,7 @@ dispatched! {
     }
 }
 
-/// A comparison that holds in every lane.
+/// The result of a comparison that holds in every lane.
 const ALL_LANES: u32 = (1 << LANES) - 1;
 
 /// The best keys so far, best first.
@@ -179,14 +179,14 @@ struct Best<'a> {
 }
 
 impl Best<'_> {
-    /// Takes the key in if there is room or it beats the last one. A newcomer goes behind its equals: they came earlier
+    /// Adds the key if the list is not full or the key beats the last one. It goes after its equals: they came earlier
     /// and have the lower index.
     #[inline(always)]
     fn offer(&mut self, value: f32, key: u32) {
-        let room = self.keys.len();
+        let capacity = self.keys.len();
         let mut at = self.filled;
-        if at == room {
-            let beats_last = value > self.values[room - 1];
+        if at == capacity {
+            let beats_last = value > self.values[capacity - 1];
             if !beats_last {
                 return;
             }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn select(rule: TopK, scores: &[f32]) -> Vec<u32> {
+    fn select(rule: TopKRule, scores: &[f32]) -> Vec<u32> {
         let mut kept = Vec::new();
         rule.select(Key::new(0), scores, &mut kept);
         kept
@@ -231,17 +231,17 @@ mod tests {
             scores in prop::collection::vec(prop_oneof![(-3i8..3).prop_map(f32::from), Just(-0.0), -1e4f32..1e4], 1..200),
             k in 1usize..140,
         ) {
-            prop_assert_eq!(select(TopK::highest(k), &scores), definition(&scores, k, 1.0));
-            prop_assert_eq!(select(TopK::lowest(k), &scores), definition(&scores, k, -1.0));
+            prop_assert_eq!(select(TopKRule::highest(k), &scores), definition(&scores, k, 1.0));
+            prop_assert_eq!(select(TopKRule::lowest(k), &scores), definition(&scores, k, -1.0));
         }
     }
 
     #[test]
     fn ties_go_to_the_lower_index() {
-        assert_eq!(select(TopK::highest(3), &[1.0; 40]), [0, 1, 2]);
-        assert_eq!(select(TopK::lowest(3), &[1.0; 40]), [0, 1, 2]);
-        assert_eq!(select(TopK::highest(50), &[1.0; 100]), (0..50).collect::<Vec<_>>());
-        assert_eq!(select(TopK::highest(2), &[0.0, -0.0, 1.0, 0.0]), [0, 2]);
+        assert_eq!(select(TopKRule::highest(3), &[1.0; 40]), [0, 1, 2]);
+        assert_eq!(select(TopKRule::lowest(3), &[1.0; 40]), [0, 1, 2]);
+        assert_eq!(select(TopKRule::highest(50), &[1.0; 100]), (0..50).collect::<Vec<_>>());
+        assert_eq!(select(TopKRule::highest(2), &[0.0, -0.0, 1.0, 0.0]), [0, 2]);
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
             for scores in
                 [vec![f32::NAN; 60], vec![f32::NAN; 90], [f32::NAN, 1.0].repeat(30), [f32::NAN, 1.0].repeat(50)]
             {
-                let kept = select(TopK::highest(k), &scores);
+                let kept = select(TopKRule::highest(k), &scores);
                 assert_eq!(kept.len(), k);
                 assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
             }

@@ -1,7 +1,10 @@
 //! The fused sublayers against their definition in plain `f64` loops: values, and every gradient by central differences.
 
+use std::sync::Arc;
+
 use semfocus_kernels::{
-    Activation, Attention, Dropout, InstructionSet, KeptKeys, Key, Linear, Mlp, RowRule, Selection, TopK,
+    Activation, AttentionKernel, Dropout, FusedWeighting, InstructionSet, KeptKeys, Key, LinearView, MlpKernel,
+    Selection, TopKRule,
 };
 
 /// Uniform values in (-1, 1).
@@ -20,8 +23,8 @@ impl OwnedLinear {
         OwnedLinear { weight: values(seed, inputs * outputs), bias: values(seed + 1000, outputs) }
     }
 
-    fn view(&self) -> Linear<'_> {
-        Linear { weight: &self.weight, bias: &self.bias }
+    fn view(&self) -> LinearView<'_> {
+        LinearView { weight: &self.weight, bias: &self.bias }
     }
 }
 
@@ -51,7 +54,7 @@ fn factor(dropout: Dropout, site: Key, row: usize, column: usize) -> f64 {
 }
 
 /// `parameters`: weight and bias of query, key, value, output.
-fn attention_definition(layer: &Attention, x: &[f64], parameters: &[Vec<f64>]) -> Vec<f64> {
+fn attention_definition(layer: &AttentionKernel, x: &[f64], parameters: &[Vec<f64>]) -> Vec<f64> {
     let (length, width, heads, head_width) = (layer.length, layer.width, layer.heads, layer.head_width);
     let inner = heads * head_width;
     let mut y = Vec::new();
@@ -75,12 +78,12 @@ fn attention_definition(layer: &Attention, x: &[f64], parameters: &[Vec<f64>]) -
                         rule.select(layer.rule_site.child(row as u64), &scores, &mut kept);
                     }
                 }
-                let greatest = kept.iter().map(|&j| scores[j as usize]).fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = kept.iter().map(|&j| (scores[j as usize] - greatest).exp()).sum();
+                let max = kept.iter().map(|&j| scores[j as usize]).fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = kept.iter().map(|&j| (scores[j as usize] - max).exp()).sum();
                 for &j in &kept {
                     let j = j as usize;
                     let weight =
-                        (scores[j] - greatest).exp() / sum * factor(layer.weight_dropout, layer.weight_site, row, j);
+                        (scores[j] - max).exp() / sum * factor(layer.weight_dropout, layer.weight_site, row, j);
                     for c in 0..head_width {
                         context[i * inner + h * head_width + c] += weight * at(&v, j, c);
                     }
@@ -111,7 +114,7 @@ fn gelu(x: f64) -> f64 {
 }
 
 /// `parameters`: weight and bias of hidden, output.
-fn mlp_definition(layer: &Mlp, x: &[f64], parameters: &[Vec<f64>]) -> Vec<f64> {
+fn mlp_definition(layer: &MlpKernel, x: &[f64], parameters: &[Vec<f64>]) -> Vec<f64> {
     let (width, hidden_width) = (layer.width, layer.hidden_width);
     let n = normalise(x, width, f64::from(layer.epsilon));
     let mut hidden = apply(&n, &parameters[0], &parameters[1], width, hidden_width);
@@ -155,7 +158,7 @@ fn check_gradients(
     let overall = gradients.iter().map(|gradient| largest(gradient)).fold(0.0, f64::max);
     for (which, gradient) in gradients.iter().enumerate() {
         assert_eq!(gradient.len(), inputs[which].len(), "{what}: size of gradient {which}");
-        // The key bias of full attention has no influence at all: its gradient is rounding, small beside the others.
+        // The key bias of full attention has no influence at all: its gradient is rounding, small compared with the others.
         let scale = largest(gradient).max(0.1 * overall);
         let step = inputs[which].len().div_ceil(12);
         for at in (0..inputs[which].len()).step_by(step) {
@@ -175,7 +178,7 @@ fn check_gradients(
 struct AttentionCase {
     x: Vec<f32>,
     maps: [OwnedLinear; 4],
-    pattern: KeptKeys,
+    pattern: Arc<KeptKeys>,
 }
 
 const SHAPES: [(usize, usize, usize, usize, usize); 6] =
@@ -193,18 +196,20 @@ impl AttentionCase {
                 OwnedLinear::new(4, width, inner),
                 OwnedLinear::new(5, inner, width),
             ],
-            pattern: KeptKeys::from_rows(length, |i| (0..length).filter(move |j| j.abs_diff(i) % 3 == 0 || *j == 0)),
+            pattern: Arc::new(KeptKeys::from_rows(length, |i| {
+                (0..length).filter(move |j| j.abs_diff(i) % 3 == 0 || *j == 0)
+            })),
         }
     }
 
     fn layer<'a>(
         &'a self,
         (_, length, width, heads, head_width): (usize, usize, usize, usize, usize),
-        selection: Selection<'a>,
+        selection: &'a Selection,
         dropout: f64,
-    ) -> Attention<'a> {
+    ) -> AttentionKernel<'a> {
         let root = Key::new(77);
-        Attention {
+        AttentionKernel {
             length,
             width,
             heads,
@@ -214,6 +219,7 @@ impl AttentionCase {
             value: self.maps[2].view(),
             output: self.maps[3].view(),
             selection,
+            weighting: FusedWeighting::Softmax,
             scale: 1.3 / (head_width as f32).sqrt(),
             epsilon: 1e-5,
             weight_dropout: Dropout::new(dropout),
@@ -232,16 +238,15 @@ impl AttentionCase {
 
 #[test]
 fn attention_equals_its_definition_and_central_differences() {
-    let (top, low, wide_top) = (TopK::highest(5), TopK::lowest(2), TopK::highest(37));
     for shape in SHAPES {
         let case = AttentionCase::new(shape);
-        let rules: [&dyn RowRule; 3] = [&top, &low, &wide_top];
-        let selections =
-            [Selection::All, Selection::Pattern(&case.pattern)].into_iter().chain(rules.map(Selection::Rule));
+        let rules = [TopKRule::highest(5), TopKRule::lowest(2), TopKRule::highest(37)];
+        let rules = rules.map(|rule| Selection::Rule(Arc::new(rule)));
+        let selections = [Selection::All, Selection::Pattern(case.pattern.clone())].into_iter().chain(rules);
         for selection in selections {
             for dropout in [0.0, 0.3] {
                 let what = format!("{shape:?} {selection:?} dropout {dropout}");
-                let layer = case.layer(shape, selection, dropout);
+                let layer = case.layer(shape, &selection, dropout);
                 let (y, saved) = layer.forward(&case.x, true);
                 let f = |inputs: &[Vec<f64>]| attention_definition(&layer, &inputs[0], &inputs[1..]);
                 let inputs = case.inputs();
@@ -269,7 +274,7 @@ fn mlp_equals_its_definition_and_central_differences() {
                 let what = format!("{tokens}x{width}x{hidden_width} {activation:?} dropout {dropout}");
                 let x = values(1, tokens * width);
                 let maps = [OwnedLinear::new(2, width, hidden_width), OwnedLinear::new(3, hidden_width, width)];
-                let layer = Mlp {
+                let layer = MlpKernel {
                     width,
                     hidden_width,
                     hidden: maps[0].view(),
@@ -301,12 +306,12 @@ fn mlp_equals_its_definition_and_central_differences() {
 /// Everything that forward and backward of both sublayers give, as bits.
 fn all_bits() -> Vec<u32> {
     let mut bits = Vec::new();
-    let rule = TopK::highest(5);
+    let rule = Arc::new(TopKRule::highest(5));
     for shape @ (batch, length, width, ..) in [(9, 13, 20, 4, 5), (11, 40, 64, 1, 64), (3, 101, 24, 2, 12)] {
         let case = AttentionCase::new(shape);
         let incoming = values(8, batch * length * width);
-        for selection in [Selection::All, Selection::Pattern(&case.pattern), Selection::Rule(&rule)] {
-            let layer = case.layer(shape, selection, 0.1);
+        for selection in [Selection::All, Selection::Pattern(case.pattern.clone()), Selection::Rule(rule.clone())] {
+            let layer = case.layer(shape, &selection, 0.1);
             let (y, saved) = layer.forward(&case.x, true);
             let g = layer.backward(&case.x, &saved.unwrap(), &incoming);
             for part in [&y, &g.x, &g.query.weight, &g.query.bias, &g.key.weight, &g.value.weight, &g.output.weight] {
@@ -316,7 +321,7 @@ fn all_bits() -> Vec<u32> {
         for activation in [Activation::Relu, Activation::Gelu, Activation::Mish] {
             let maps = [OwnedLinear::new(2, width, 30), OwnedLinear::new(3, 30, width)];
             let dropout = Dropout::new(0.1);
-            let layer = Mlp {
+            let layer = MlpKernel {
                 width,
                 hidden_width: 30,
                 hidden: maps[0].view(),

@@ -1,31 +1,30 @@
-//! How long an experiment will take on this machine, from measured steps, and how much it will write.
+//! How long an experiment will take on this machine, from measured steps, and how much disk space it needs.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
-use burn::tensor::Device;
+use semfocus_core::{Key, ModelConfig, TrialSettings};
 use semfocus_nn::parameters::named_parameters;
-use semfocus_nn::{Encoder, Key, ModelConfig, Pass, Registry, StandardOptimizer, cost, train};
+use semfocus_nn::{Encoder, Pass, Selection, StandardOptimizer, cost, train};
 
-use crate::experiment::Trial;
-use crate::settings::TrialSettings;
+use crate::{Device, Lab, Trial};
 
 /// What a step costs on one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepCost {
     /// Seconds of a training step.
     pub train: f64,
-    /// Seconds of an evaluation of as many examples.
+    /// Seconds of evaluating as many examples.
     pub evaluate: f64,
 }
 
 /// Measures a training step and an evaluation of the same size on one thread, for about `time`.
-pub fn measure(settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
+pub fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("the system has a thread to give");
     pool.install(|| {
-        let attention = Registry::standard().parse(&settings.mechanism).expect("planned trials have known mechanisms");
-        let model = Encoder::new(settings.model.clone(), attention, 1, &Device::flex().autodiff());
+        let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
+        let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
         let mut model = Some(model.expect("planned trials have possible models"));
         let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
         let batch = random_batch(&settings.model, settings.training.batch, width);
@@ -43,29 +42,29 @@ pub fn measure(settings: &TrialSettings, width: usize, time: Duration) -> StepCo
     })
 }
 
-/// Least seconds of a round after one of warm-up: whatever else the machine does only adds to it.
+/// The shortest of several runs after a warm-up, in seconds: other load on the machine only adds to the time.
 fn fastest(time: Duration, mut work: impl FnMut(u64)) -> f64 {
     work(0);
     let began = Instant::now();
-    let mut least = f64::INFINITY;
+    let mut min = f64::INFINITY;
     for number in 1.. {
         let round = Instant::now();
         work(number);
-        least = least.min(round.elapsed().as_secs_f64());
+        min = min.min(round.elapsed().as_secs_f64());
         if began.elapsed() >= time {
             break;
         }
     }
-    least
+    min
 }
 
-/// Random tokens and labels.
+/// A batch of random tokens and labels.
 pub fn random_batch(model: &ModelConfig, batch: usize, width: usize) -> train::Batch {
     use burn::tensor::{Int, Tensor, TensorData};
     let random = |key: Key, count: usize, below: usize| -> Vec<i64> {
         (0..count).map(|i| i64::from(key.below(i as u32, below as u32))).collect()
     };
-    let device = Device::flex();
+    let device = Device::cpu().plain();
     let tokens = TensorData::new(random(Key::new(1), batch * width, model.vocabulary), [batch, width]);
     let labels = TensorData::new(random(Key::new(2), batch, model.classes), [batch]);
     train::Batch {
@@ -74,31 +73,32 @@ pub fn random_batch(model: &ModelConfig, batch: usize, width: usize) -> train::B
     }
 }
 
-/// Says what steps cost, and remembers what it has measured.
-pub struct Estimator {
+/// Estimates the cost of steps, and caches what it has measured.
+pub struct Estimator<'a> {
+    lab: &'a Lab,
     how: How,
     known: HashMap<String, StepCost>,
 }
 
 enum How {
-    /// Every kind of step is measured.
+    /// Each kind of step is measured for this long.
     Measured(Duration),
-    /// A few are measured, the others follow from their arithmetic.
+    /// A few kinds are measured; all others are scaled by their floating-point operations.
     ByArithmetic,
 }
 
-impl Estimator {
-    /// Measures every kind of step it is asked for.
-    pub fn exact(time: Duration) -> Self {
-        Estimator { how: How::Measured(time), known: HashMap::new() }
+impl<'a> Estimator<'a> {
+    /// Measures each kind of step that is asked for, for about `time`.
+    pub fn exact(lab: &'a Lab, time: Duration) -> Self {
+        Estimator { lab, how: How::Measured(time), known: HashMap::new() }
     }
 
-    /// Measures six kinds of steps and derives all others from how much arithmetic they need: within about a third.
-    pub fn rough() -> Self {
-        Estimator { how: How::ByArithmetic, known: HashMap::new() }
+    /// Measures up to six kinds of steps and scales all others by their floating-point operations: right to about a third.
+    pub fn rough(lab: &'a Lab) -> Self {
+        Estimator { lab, how: How::ByArithmetic, known: HashMap::new() }
     }
 
-    /// What a step of a trial costs.
+    /// The cost of a step of a trial.
     pub fn step(&mut self, trial: &Trial) -> StepCost {
         let width = trial.source.width(&trial.settings.data);
         match self.how {
@@ -109,27 +109,28 @@ impl Estimator {
 
     fn measured(&mut self, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
         let key = format!("{:?} {} {} {width}", settings.model, settings.mechanism, settings.training.batch);
-        *self.known.entry(key).or_insert_with(|| measure(settings, width, time))
+        *self.known.entry(key).or_insert_with(|| measure(self.lab, settings, width, time))
     }
 
     fn derived(&mut self, trial: &Trial, width: usize) -> StepCost {
-        // The nearest of the measured kinds: a length, and how keys are chosen.
+        // The most similar of the measured kinds, by sequence length and by how keys are chosen.
         let length = if width < 150 { 40 } else { 600 };
-        let mechanism = match trial.settings.mechanism.split(':').next() {
-            Some("full") => "full",
-            Some("banded" | "block") => "banded:5",
+        let attention = self.lab.attention(&trial.settings.mechanism).expect("planned trials have known mechanisms");
+        let mechanism = match attention.mechanism.selection(width) {
+            Some(Selection::All) => "full",
+            Some(Selection::Pattern(_)) => "banded:5",
             _ => "topk:5",
         };
         let mut like = TrialSettings { mechanism: mechanism.to_owned(), ..TrialSettings::default() };
         like.model = ModelConfig { blocks: 2, ..ModelConfig::new(3, 2) };
         let cost = self.measured(&like, length, Duration::from_millis(100));
-        let here = flops(&trial.settings, width) * trial.settings.training.batch as f64;
-        let there = flops(&like, length) * like.training.batch as f64;
+        let here = flops(self.lab, &trial.settings, width) * trial.settings.training.batch as f64;
+        let there = flops(self.lab, &like, length) * like.training.batch as f64;
         let factor = here / there;
         StepCost { train: cost.train * factor, evaluate: cost.evaluate * factor }
     }
 
-    /// Seconds of one core for an epoch of a trial.
+    /// Seconds on one core for an epoch of a trial.
     pub fn epoch(&mut self, trial: &Trial) -> f64 {
         let cost = self.step(trial);
         let sizes = trial.settings.data.sizes;
@@ -138,23 +139,23 @@ impl Estimator {
         steps * cost.train + (sizes.train + sizes.held_out) as f64 / batch * cost.evaluate
     }
 
-    /// Seconds of one core for all trials.
+    /// Seconds on one core for all trials.
     pub fn trials(&mut self, trials: &[Trial]) -> f64 {
         trials.iter().map(|trial| trial.settings.training.epochs as f64 * self.epoch(trial)).sum()
     }
 }
 
-fn flops(settings: &TrialSettings, width: usize) -> f64 {
-    let attention = Registry::standard().parse(&settings.mechanism).expect("planned trials have known mechanisms");
+fn flops(lab: &Lab, settings: &TrialSettings, width: usize) -> f64 {
+    let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
     cost::flops(&settings.model, attention.mechanism.as_ref(), width + attention.spec.globals).training
 }
 
-/// Bytes that a trial will have on the disk: three checkpoints, a line an epoch, and what probes leave.
-pub fn disk(trial: &Trial) -> u64 {
+/// Bytes that a trial takes on disk: three checkpoints, a line per epoch, and the probes.
+pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     let settings = &trial.settings;
-    let attention = Registry::standard().parse(&settings.mechanism).expect("planned trials have known mechanisms");
-    let model =
-        Encoder::new(settings.model.clone(), attention, 1, &Device::flex()).expect("planned models are possible");
+    let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
+    let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().plain())
+        .expect("planned models are possible");
     let parameters: usize = named_parameters(&model).iter().map(|(_, data)| data.num_elements()).sum();
     let copies = 1 + settings.training.optimizer.slot_names().len();
     let checkpoint = parameters * copies * 4 + 10_000;
@@ -162,7 +163,7 @@ pub fn disk(trial: &Trial) -> u64 {
         0 => 0,
         every => 1 + settings.training.epochs / every,
     };
-    // A probe keeps the weights, and some 700 bytes for every layer and head.
+    // A probe stores the weights, and about 700 bytes per layer and head.
     let probe = parameters * 4 + 5_000 + 700 * settings.model.blocks * (1 + settings.model.heads);
     (3 * checkpoint + 110 * settings.training.epochs + 5_000 + probes * probe) as u64
 }

@@ -1,31 +1,31 @@
-//! The laboratory: an experiment becomes a plan of trials, trials are trained, and everything they show is kept in a run
-//! store of plain files.
+//! The laboratory: an experiment becomes a plan of trials, and jobs train, probe and measure them.
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the settings of a trial, and the list of them | [`settings`] |
-//! | the settings of the study | [`study`] |
-//! | experiment files, presets, overrides; the plan of trials | [`experiment`] |
-//! | how a trial is trained | [`training`] |
-//! | what is saved so that it can go on | [`checkpoint`] |
-//! | a trained model out of a store | [`trained`] |
-//! | what the attention of a model does with its scores | [`probe`] |
-//! | the files of a run | [`store`] |
-//! | many trials side by side | [`executor`] |
-//! | how long it will take | [`estimate`] |
+//! | the mechanisms and tasks of a laboratory; adding your own | [`Lab`] |
+//! | from an experiment to its trials | [`plan`] |
+//! | what a job is; many jobs side by side | [`jobs`] |
+//! | how a model is trained: steps, epochs, evaluation; no files | [`training`] |
+//! | what the attention of a model does with its scores | [`probing`] |
+//! | loss surfaces and Hessians | [`surface`] |
+//! | norms and eigenvalues | [`spectrum`] |
+//! | a trained model out of a store | [`TrainedModel`] |
+//! | how long an experiment will take | [`estimate`] |
+//! | where the arithmetic runs | [`Device`] |
 #![forbid(unsafe_code)]
 
-pub mod checkpoint;
+mod device;
 pub mod estimate;
-pub mod executor;
-pub mod experiment;
-pub mod probe;
-pub mod settings;
-pub mod store;
-pub mod study;
-pub mod trained;
+pub mod jobs;
+mod lab;
+pub mod plan;
+pub mod probing;
+pub mod spectrum;
+pub mod surface;
+mod trained_model;
 pub mod training;
 
-pub use experiment::{Experiment, ExperimentError, Plan, Request, Scale, Trial, TrialId};
-pub use settings::TrialSettings;
-pub use store::{EpochRecord, Store};
+pub use device::Device;
+pub use lab::{Lab, Part};
+pub use plan::{Plan, Trial};
+pub use trained_model::{ModelError, TrainedModel};

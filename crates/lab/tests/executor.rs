@@ -1,32 +1,45 @@
-//! The executor with work that only pretends.
+//! The executor with jobs that only pretend: leases, waiting, failures, stopping, sharing of threads, the event log.
 
-use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use semfocus_lab::executor::{self, Attempt, Observe, Sharing, TrialEnd, Work};
-use semfocus_lab::store::{Holder, State};
-use semfocus_lab::training::{Threads, Watch};
-use semfocus_lab::{Experiment, Request, Trial};
+use semfocus_fixture::Scratch;
+use semfocus_lab::jobs::{Context, Executor, Job, JobError, Observer, Sharing};
+use semfocus_lab::{Device, Lab};
+use semfocus_store::{
+    Cursor, End, Event, EventLog, Holder, JobId, JobKind, Lease, Program, Session, State, StoreError, Taken,
+};
 
-fn trials(count: usize) -> Vec<Trial> {
-    let request = Request {
-        experiment: "even-pairs".to_owned(),
-        mechanisms: Some(vec!["full".to_owned()]),
-        seeds: Some(count),
-        ..Request::default()
-    };
-    Experiment::resolve(&request).unwrap().plan().unwrap().trials
+const DONE: End = End::Over(State::Finished);
+
+/// A job that does what a function says.
+struct Pretend<'a> {
+    number: usize,
+    folder: PathBuf,
+    work: &'a (dyn Fn(usize, &Context<'_>) -> Result<End, JobError> + Sync),
+    is_over: bool,
 }
 
-const DONE: Attempt = Attempt::Ended(TrialEnd::Over { state: State::Finished, already: false });
-
-struct Pretend<F>(F);
-
-impl<F: Fn(&Trial, &dyn Threads, &AtomicBool) -> Attempt + Sync> Work for Pretend<F> {
-    fn attempt(&self, trial: &Trial, threads: &dyn Threads, stop: &AtomicBool) -> Attempt {
-        (self.0)(trial, threads, stop)
+impl Job for Pretend<'_> {
+    fn id(&self) -> JobId {
+        JobId { kind: JobKind::Train, trial: format!("{:x}", self.number).parse().unwrap(), part: String::new() }
+    }
+    fn title(&self) -> String {
+        format!("job {}", self.number)
+    }
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+    fn units(&self) -> usize {
+        1
+    }
+    fn state_if_over(&self) -> Result<Option<State>, JobError> {
+        Ok(self.is_over.then_some(State::Finished))
+    }
+    fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
+        (self.work)(self.number, context)
     }
 }
 
@@ -36,102 +49,149 @@ struct Heard {
     waits: AtomicUsize,
 }
 
-impl Watch for Heard {}
-
-impl Observe for Heard {
-    fn ends(&self, _trial: &Trial, _end: &TrialEnd) {
-        self.ends.fetch_add(1, Ordering::Relaxed);
+impl Observer for Heard {
+    fn event(&self, _job: &JobId, event: &Event) {
+        if matches!(event, Event::JobEnded { .. }) {
+            self.ends.fetch_add(1, Ordering::Relaxed);
+        }
     }
-    fn waits(&self, _trials: usize, _holder: Option<&Holder>) {
+    fn waiting(&self, _jobs: usize, _holder: Option<&Holder>) {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 }
 
+fn session() -> Session {
+    let text = || "test".to_owned();
+    let program = Program { version: text(), commit: None, instruction_set: text(), device: text() };
+    Session::here(program, 1, 1)
+}
+
+/// Runs `count` pretended jobs, each in a folder of its own.
+fn run(
+    scratch: &Scratch,
+    count: usize,
+    sharing: Sharing,
+    heard: &Heard,
+    stop: &AtomicBool,
+    work: &(dyn Fn(usize, &Context<'_>) -> Result<End, JobError> + Sync),
+) -> Vec<Option<End>> {
+    let job = |number| Pretend { number, folder: folder(scratch, number), work, is_over: false };
+    let jobs: Vec<Pretend<'_>> = (0..count).map(job).collect();
+    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+    let (lab, device) = (Lab::standard(), Device::cpu());
+    Executor { lab: &lab, device: &device, session: session(), sharing, stop, observer: heard }.run(&jobs)
+}
+
+fn folder(scratch: &Scratch, number: usize) -> PathBuf {
+    scratch.path().join(number.to_string())
+}
+
 #[test]
-fn every_trial_is_worked_on_once_and_at_most_so_many_at_a_time() {
-    let trials = trials(9);
+fn every_job_is_worked_on_once_and_at_most_so_many_at_a_time() {
+    let scratch = Scratch::new("executor-once");
     let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let seen = Mutex::new(HashMap::new());
-    let work = Pretend(|trial: &Trial, _: &dyn Threads, _: &AtomicBool| {
+    let seen = Mutex::new(vec![0; 9]);
+    let heard = Heard::default();
+    let sharing = Sharing { threads: 2, jobs: 3 };
+    let ends = run(&scratch, 9, sharing, &heard, &AtomicBool::new(false), &|number, _| {
         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        *seen.lock().unwrap().entry(trial.id).or_insert(0) += 1;
+        seen.lock().unwrap()[number] += 1;
         std::thread::sleep(Duration::from_millis(20));
         now.fetch_sub(1, Ordering::SeqCst);
-        DONE
+        Ok(DONE)
     });
-    let heard = Heard::default();
-    let ends = executor::run(&trials, Sharing { threads: 2, jobs: 3 }, &work, &AtomicBool::new(false), &heard);
-    assert_eq!((ends.len(), most.into_inner(), heard.ends.into_inner()), (9, 3, 9));
-    let seen = seen.into_inner().unwrap();
-    assert!(seen.len() == 9 && seen.values().all(|&count| count == 1), "{seen:?}");
+    assert_eq!(ends, vec![Some(DONE); 9]);
+    assert_eq!((most.into_inner(), heard.ends.into_inner()), (3, 9));
+    assert_eq!(seen.into_inner().unwrap(), [1; 9]);
 }
 
 #[test]
-fn a_trial_that_fails_does_not_take_others_with_it() {
-    let trials = trials(4);
-    let bad = trials[1].id;
-    let work = Pretend(|trial: &Trial, _: &dyn Threads, _: &AtomicBool| {
-        assert_ne!(trial.id, bad, "this one is bad");
-        DONE
+fn a_job_that_fails_does_not_take_others_with_it() {
+    let scratch = Scratch::new("executor-fail");
+    let sharing = Sharing { threads: 1, jobs: 1 };
+    let ends = run(&scratch, 4, sharing, &Heard::default(), &AtomicBool::new(false), &|number, _| match number {
+        1 => panic!("this one is bad"),
+        2 => Err(StoreError::Damaged { path: "x".into(), reason: "it is bad too".to_owned() }.into()),
+        _ => Ok(DONE),
     });
-    let ends =
-        executor::run(&trials, Sharing { threads: 1, jobs: 1 }, &work, &AtomicBool::new(false), &Heard::default());
-    let failed: Vec<_> = ends.iter().filter(|(_, end)| matches!(end, TrialEnd::Failed(_))).collect();
-    assert_eq!((ends.len(), failed.len(), failed[0].0), (4, 1, bad));
-    let TrialEnd::Failed(message) = &failed[0].1 else { panic!("it failed") };
-    assert!(message.contains("this one is bad"), "{message}");
+    let message = |number: usize| match &ends[number] {
+        Some(End::Failed(message)) => message.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((&ends[0], &ends[3]), (&Some(DONE), &Some(DONE)));
+    assert!(message(1).contains("this one is bad") && message(2).contains("it is bad too"));
+    // The log of its folder has the failure too.
+    let log = EventLog::new(&folder(&scratch, 1)).read_from(&mut Cursor::default()).unwrap();
+    assert!(matches!(&log[..], [only] if matches!(&only.event, Event::JobEnded { end: End::Failed(_) })), "{log:?}");
 }
 
 #[test]
-fn trials_of_other_processes_come_last_and_are_waited_for() {
-    let trials = trials(3);
-    let (first, looks) = (trials[0].id, AtomicUsize::new(0));
+fn folders_that_another_process_holds_come_last_and_are_waited_for() {
+    let scratch = Scratch::new("executor-held");
+    let Taken::Lease(lease) = Lease::take(&folder(&scratch, 0)).unwrap() else { panic!("nobody else holds it") };
+    let lease = Mutex::new(Some(lease));
     let order = Mutex::new(Vec::new());
-    let work = Pretend(|trial: &Trial, _: &dyn Threads, _: &AtomicBool| {
-        if trial.id == first && looks.fetch_add(1, Ordering::Relaxed) < 2 {
-            return Attempt::HeldBy(None);
-        }
-        order.lock().unwrap().push(trial.id);
-        DONE
-    });
     let heard = Heard::default();
-    let ends = executor::run(&trials, Sharing { threads: 1, jobs: 1 }, &work, &AtomicBool::new(false), &heard);
-    assert_eq!((ends.len(), heard.waits.into_inner()), (3, 2));
-    assert_eq!(order.into_inner().unwrap(), [trials[1].id, trials[2].id, first]);
+    let sharing = Sharing { threads: 1, jobs: 1 };
+    let ends = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while heard.waits.load(Ordering::Relaxed) < 2 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            lease.lock().unwrap().take();
+        });
+        run(&scratch, 3, sharing, &heard, &AtomicBool::new(false), &|number, _| {
+            order.lock().unwrap().push(number);
+            Ok(DONE)
+        })
+    });
+    assert_eq!(ends, vec![Some(DONE); 3]);
+    assert_eq!(order.into_inner().unwrap(), [1, 2, 0]);
+}
+
+#[test]
+fn what_is_over_is_not_done_again() {
+    let scratch = Scratch::new("executor-over");
+    let work = |_: usize, _: &Context<'_>| -> Result<End, JobError> { panic!("nothing is left to do") };
+    let job = Pretend { number: 0, folder: folder(&scratch, 0), work: &work, is_over: true };
+    let (lab, device, heard, stop) = (Lab::standard(), Device::cpu(), Heard::default(), AtomicBool::new(false));
+    let sharing = Sharing { threads: 1, jobs: 1 };
+    let executor = Executor { lab: &lab, device: &device, session: session(), sharing, stop: &stop, observer: &heard };
+    assert_eq!(executor.run(&[&job]), [Some(DONE)]);
+    assert_eq!(heard.ends.into_inner(), 1);
+    assert!(!folder(&scratch, 0).exists(), "nothing is written");
 }
 
 #[test]
 fn a_stop_leaves_the_rest_alone() {
-    let trials = trials(5);
-    let begun = AtomicUsize::new(0);
+    let scratch = Scratch::new("executor-stop");
     let stop = AtomicBool::new(false);
-    let work = Pretend(|_: &Trial, _: &dyn Threads, stop: &AtomicBool| {
+    let begun = AtomicUsize::new(0);
+    let sharing = Sharing { threads: 1, jobs: 1 };
+    let ends = run(&scratch, 5, sharing, &Heard::default(), &stop, &|_, context| {
         if begun.fetch_add(1, Ordering::Relaxed) == 1 {
             stop.store(true, Ordering::Relaxed);
-            return Attempt::Ended(TrialEnd::Interrupted);
         }
-        DONE
+        Ok(if context.is_stopping() { End::Interrupted } else { DONE })
     });
-    let ends = executor::run(&trials, Sharing { threads: 1, jobs: 1 }, &work, &stop, &Heard::default());
-    assert_eq!(ends.len(), 2);
-    assert_eq!(ends[1].1, TrialEnd::Interrupted);
+    assert_eq!(ends, [Some(DONE), Some(End::Interrupted), None, None, None]);
 }
 
 #[test]
-fn a_trial_that_is_left_alone_gets_all_threads() {
-    let trials = trials(2);
-    let long = trials[0].id;
+fn a_job_that_is_left_alone_gets_all_threads() {
+    let scratch = Scratch::new("executor-threads");
     let shares = Mutex::new(Vec::new());
     let (both, short_is_over) = (std::sync::Barrier::new(2), AtomicBool::new(false));
-    let work = Pretend(|trial: &Trial, threads: &dyn Threads, _: &AtomicBool| {
+    let sharing = Sharing { threads: 4, jobs: 2 };
+    run(&scratch, 2, sharing, &Heard::default(), &AtomicBool::new(false), &|number, context| {
         both.wait();
         let epoch = || {
             let mut share = 0;
-            threads.run(&mut || share = rayon::current_num_threads());
+            context.threads.run(&mut || share = rayon::current_num_threads());
             share
         };
-        if trial.id != long {
-            return DONE;
+        if number != 0 {
+            return Ok(DONE);
         }
         let together = epoch();
         // The other one ends at about this time; its share is free a moment later.
@@ -143,9 +203,25 @@ fn a_trial_that_is_left_alone_gets_all_threads() {
             std::thread::sleep(Duration::from_millis(1));
         }
         shares.lock().unwrap().push(together);
-        DONE
+        Ok(DONE)
     });
-    executor::run(&trials, Sharing { threads: 4, jobs: 2 }, &work, &AtomicBool::new(false), &Heard::default());
     assert!(short_is_over.into_inner(), "alone, it has all four threads");
     assert!([2, 4].contains(&shares.into_inner().unwrap()[0]), "a half while there are two");
+}
+
+#[test]
+fn progress_is_logged_now_and_then_and_everything_else_always() {
+    let scratch = Scratch::new("executor-log");
+    let sharing = Sharing { threads: 1, jobs: 1 };
+    run(&scratch, 1, sharing, &Heard::default(), &AtomicBool::new(false), &|_, context| {
+        context.emit(Event::JobStarted { done: 0, total: 1000, epoch: 0 });
+        (1..=1000).for_each(|done| context.emit(Event::Progress { done, total: 1000, loss: Some(0.5) }));
+        (0..3).for_each(|number| context.warn(format!("warning {number}")));
+        Ok(DONE)
+    });
+    let log = EventLog::new(&folder(&scratch, 0)).read_from(&mut Cursor::default()).unwrap();
+    let progress = log.iter().filter(|entry| matches!(entry.event, Event::Progress { .. })).count();
+    let warnings = log.iter().filter(|entry| matches!(entry.event, Event::Warning { .. })).count();
+    assert!((1..10).contains(&progress) && warnings == 3, "{progress} of 1000, {warnings} of 3");
+    assert!(matches!(log.last().unwrap().event, Event::JobEnded { end: End::Over(State::Finished) }));
 }

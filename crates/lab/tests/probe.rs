@@ -1,11 +1,13 @@
 //! Probes against a slow reference: the definition in double precision, exact quantiles, every score stored.
 
 use burn::tensor::{Device, Tensor};
-use semfocus_lab::probe::{ProbeRecord, Prober, QUANTILES, Summary};
-use semfocus_lab::training::batch_of;
-use semfocus_lab::{Experiment, Request, Trial};
+use semfocus_core::{Experiment, Request};
+use semfocus_lab::probing::Prober;
+use semfocus_lab::training::batch;
+use semfocus_lab::{Lab, Trial};
 use semfocus_nn::parameters::to_f64;
 use semfocus_nn::{Encoder, Pass, Registry};
+use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
 use semfocus_tasks::Split;
 
 const SAMPLES: usize = 12;
@@ -13,14 +15,15 @@ const SAMPLES: usize = 12;
 fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
     let small =
         ["data.length=9", "data.train=40", "data.held_out=10", "model.d_model=12", "model.blocks=2", "model.heads=2"];
-    let experiment = Experiment::resolve(&Request {
+    let lab = Lab::standard();
+    let request = Request {
         experiment: "even-pairs".to_owned(),
         mechanisms: Some(vec![mechanism.to_owned()]),
         seeds: Some(1),
         overrides: small.iter().chain(overrides).map(|text| (*text).to_owned()).collect(),
         ..Request::default()
-    });
-    experiment.unwrap().plan().unwrap().trials.remove(0)
+    };
+    lab.plan(&Experiment::resolve(&request, &lab).unwrap()).unwrap().trials.remove(0)
 }
 
 fn model(trial: &Trial, seed: u64) -> Encoder {
@@ -42,10 +45,10 @@ struct HeadTrace {
 }
 
 fn traces(model: &Encoder, trial: &Trial) -> Vec<HeadTrace> {
-    let tokens = batch_of(&training(trial), 0..SAMPLES).tokens;
-    let (_, layers) = model.forward_traced(tokens, Pass::evaluation(trial.settings.seed, 0));
+    let tokens = batch(&training(trial), 0..SAMPLES, &Device::flex()).tokens;
+    let (_, layers) = model.trace(0, model.embedded(tokens), Pass::evaluation(trial.settings.seed, 0));
     let mut all = Vec::new();
-    for (layer, trace) in layers.iter().enumerate() {
+    for (layer, trace) in layers.iter().map(|layer| &layer.attention).enumerate() {
         let [batch, heads, queries, keys] = trace.scores.dims();
         let floats = |tensor: &Tensor<4>| tensor.clone().into_data().iter::<f64>().collect::<Vec<_>>();
         let (scores, weights) = (floats(&trace.scores), floats(&trace.weights));
@@ -74,11 +77,11 @@ fn by_definition<'a>(heads: impl Iterator<Item = &'a HeadTrace>) -> [Vec<f64>; 5
             let dropped: Vec<f64> =
                 (0..scores.len()).filter(|key| !kept.contains(key)).map(|key| scores[key]).collect();
             let kept_scores: Vec<f64> = kept.iter().map(|key| scores[*key]).collect();
-            let greatest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let least = kept_scores.iter().copied().fold(f64::INFINITY, f64::min);
-            found[0].push(greatest(&kept_scores) - least);
+            let max = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let min = kept_scores.iter().copied().fold(f64::INFINITY, f64::min);
+            found[0].push(max(&kept_scores) - min);
             if !dropped.is_empty() {
-                found[1].push(least - greatest(&dropped));
+                found[1].push(min - max(&dropped));
             }
             found[2].push(weights.iter().filter(|w| **w > 0.0).map(|w| -w * w.ln()).sum());
             let mass: f64 = kept_scores.iter().map(|score| score.exp()).sum();
@@ -123,7 +126,7 @@ fn a_probe_finds_what_the_slow_reference_finds() {
         for engine in ["fused", "reference"] {
             let trial = trial(mechanism, &[&format!("model.engine={engine}")]);
             let model = model(&trial, 5);
-            let record = Prober::new(&trial, &training(&trial), SAMPLES).look(&model, 7, None);
+            let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model, 7, None);
             let slow = traces(&to_f64(model.clone()), &trial);
             let what = |part: &str| format!("{mechanism}, {engine}, {part}");
             agrees(&record.pooled, by_definition(slow.iter()), &what("pooled"));
@@ -172,7 +175,7 @@ fn kept_keys_of_two_models_are_compared() {
     let trial = trial("topk:3", &[]);
     let (one, other) = (model(&trial, 5), model(&trial, 6));
     let prober = Prober::new(&trial, &training(&trial), SAMPLES);
-    let overlap = |earlier: &Encoder| prober.look(&one, 1, Some(earlier)).layers[1].overlap.unwrap();
+    let overlap = |earlier: &Encoder| prober.measure(&one, 1, Some(earlier)).layers[1].overlap.unwrap();
     assert_eq!(overlap(&one), 1.0);
     let (now, before) = (traces(&one, &trial), traces(&other, &trial));
     let rows = now
@@ -190,7 +193,7 @@ fn kept_keys_of_two_models_are_compared() {
     assert!((overlap(&other) - expected).abs() < 1e-12 && expected < 0.9, "{expected}");
     let full = self::trial("full", &[]);
     let model = model(&full, 5);
-    let record = Prober::new(&full, &training(&full), SAMPLES).look(&model, 1, Some(&model));
+    let record = Prober::new(&full, &training(&full), SAMPLES).measure(&model, 1, Some(&model));
     assert_eq!(record.layers[0].overlap, None, "full attention keeps all keys, always");
 }
 
@@ -200,7 +203,7 @@ fn threads_change_nothing() {
     let (model, data) = (model(&trial, 5), training(&trial));
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let record = pool.install(|| Prober::new(&trial, &data, 40).look(&model, 1, Some(&model)));
+        let record = pool.install(|| Prober::new(&trial, &data, 40).measure(&model, 1, Some(&model)));
         ProbeRecord { seconds: 0.0, ..record }
     };
     assert_eq!(with(1), with(4));

@@ -1,21 +1,22 @@
-//! Holds a mechanism's fast form to its reference form: values and every gradient, on awkward shapes and inputs.
+//! Compares a mechanism's fast form with its reference form: values and every gradient, on awkward shapes and inputs.
 //!
-//! The tests run this over the whole registry, so a mechanism joins by being registered. Whoever writes one elsewhere can
-//! call [`check`] from a test of their own.
+//! The tests run this over the whole registry, so every registered mechanism is covered. Authors of mechanisms in other crates
+//! can call [`check`] from their own tests.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use semfocus_kernels::{Dropout, Key};
 
+use crate::mechanism::FastForm;
 use crate::model::{AttentionWeights, Linear};
 use crate::registry::{Attention, MechanismInfo, Registry};
 use crate::sublayer::{AttentionSettings, NORM_EPSILON};
 use crate::{fused, reference};
 
-/// What the scores are like.
+/// The kind of scores in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scores {
-    /// All different, of the size that trained models have.
+    /// All different, as large as in trained models.
     Ordinary,
     /// All zero.
     Equal,
@@ -25,29 +26,29 @@ pub enum Scores {
     Huge,
 }
 
-/// One comparison.
+/// The sizes and inputs of one comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Sequences.
+    /// Sequences in the batch.
     pub batch: usize,
     /// Tokens of a sequence, global tokens included.
     pub length: usize,
     /// Width of the model.
     pub d_model: usize,
-    /// Heads.
+    /// Number of attention heads.
     pub heads: usize,
     /// Width of a head.
     pub d_head: usize,
-    /// Dropout on weights and output.
+    /// Dropout probability, on weights and output.
     pub dropout: f64,
-    /// What the scores are like.
+    /// What kind of scores the weights and inputs give.
     pub scores: Scores,
     /// Seed of weights, input and dropout.
     pub seed: u64,
 }
 
-/// All ways of writing `info` that are worth a test with sequences of `length`: sizes 1, 5, 9, the length and more, with
-/// and without global tokens.
+/// The specs of `info` that are worth testing with sequences of `length`: sizes 1, 5, 9, the length and more, with and without
+/// global tokens.
 pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
     let sizes: Vec<String> = match info.size {
         None => vec![String::new()],
@@ -62,15 +63,15 @@ pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
     sizes.iter().flat_map(|size| globals.iter().map(move |globals| format!("{}{size}{globals}", info.name))).collect()
 }
 
-/// Compares both forms of `spec` on `case`. A mechanism without a fast form passes: there is nothing to compare.
+/// Compares both forms of `spec` on `case`. A mechanism without a fast form passes, because there is nothing to compare.
 ///
 /// # Errors
-/// What differs, and by how much.
+/// A message that says what differs, and by how much.
 pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> {
     let attention = registry.parse(spec).map_err(|error| error.to_string())?;
-    let Some(form) = attention.mechanism.fast(case.length) else { return Ok(()) };
+    let Some(form) = FastForm::new(attention.mechanism.as_ref(), case.length) else { return Ok(()) };
     if attention.spec.globals >= case.length {
-        return Ok(()); // no sequence is that short: it has tokens of its own besides the global ones
+        return Ok(()); // no sequence is that short: there is at least one token that is not global
     }
     let device = Device::flex().autodiff();
     let weights = weights(&case, &device);
@@ -88,9 +89,9 @@ pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> 
 
     let (expected, trace) =
         reference::attention(x.clone(), &weights, mechanism.as_ref(), &settings, layer, parsed.globals);
-    let actual = fused::attention(x.clone(), &weights, form, &settings, layer);
+    let actual = fused::attention(x.clone(), &weights, &form, &settings, layer);
     let largest_score = trace.scores.abs().max().into_scalar::<f64>();
-    // A score is known to some 1e-7 of its size, and a weight moves as much as its score does.
+    // A score is accurate to about 1e-7 of its size, and a weight changes by as much as its score.
     let tolerance = 1e-5f64.max(1e-6 * largest_score);
     let fail = |what: &str, error: f64| {
         Err(format!("{spec} on {case:?}: {what} differs by {error:.2e}, tolerance {tolerance:.2e}"))

@@ -1,31 +1,36 @@
-//! Arithmetic that a model asks for, by its definition and whatever the implementation does: multiplications and
-//! additions in matrix products and attention. Norms, activations, softmax and dropout are not counted.
+//! How much arithmetic a model needs, and how fast this machine does arithmetic.
+//!
+//! Operations are counted by the definition of the model, not by what the implementation does: multiplications and additions in
+//! matrix products and attention. Norms, activations, softmax and dropout are not counted.
 
-use semfocus_kernels::Key;
+use std::time::{Duration, Instant};
 
-use crate::config::ModelConfig;
-use crate::mechanism::{FastForm, Mechanism};
+use burn::tensor::{Device, Tensor};
+use semfocus_core::{Key, ModelConfig};
+use semfocus_kernels::Selection;
+
+use crate::mechanism::Mechanism;
 
 /// Floating-point operations for one sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flops {
-    /// Evaluating it.
+    /// For the forward pass.
     pub evaluation: f64,
-    /// A training step's share of it: forward and both products of every gradient.
+    /// For the forward pass and both products of every gradient.
     pub training: f64,
 }
 
 /// Operations for one sequence of `length` tokens, global tokens included.
 ///
-/// A mechanism that looks at the scores needs all of them once, to choose; everything else it needs for kept pairs only.
-/// One without a fast form is counted as if it kept every pair.
+/// A mechanism that looks at the scores needs all of them once, to choose; everything else is needed for kept pairs only. A
+/// mechanism without a [`Selection`] is counted as if it kept every pair.
 pub fn flops(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Flops {
     let (d, heads_width) = (config.d_model as f64, (config.heads * config.head_width()) as f64);
     let all_pairs = (length * length) as f64;
-    let (kept_pairs, pairs_to_choose_from) = match mechanism.fast(length) {
-        None | Some(FastForm::All) => (all_pairs, 0.0),
-        Some(FastForm::Pattern(kept)) => (kept.pairs() as f64, 0.0),
-        Some(FastForm::Rule(rule)) => {
+    let (kept_pairs, pairs_to_choose_from) = match mechanism.selection(length) {
+        None | Some(Selection::All) => (all_pairs, 0.0),
+        Some(Selection::Pattern(kept)) => (kept.pairs() as f64, 0.0),
+        Some(Selection::Rule(rule)) => {
             let mut kept = Vec::new();
             rule.select(Key::new(0), &vec![0.0; length], &mut kept);
             ((kept.len() * length) as f64, all_pairs)
@@ -47,6 +52,37 @@ pub fn flops(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> 
     let training = 2.0
         * (blocks * (3.0 * (maps + weighted_values) + kept_scores + choice + kept_score_gradients) + 3.0 * classifier);
     Flops { evaluation, training }
+}
+
+/// Speed of single-precision matrix products through Burn on `device`, in GFLOP/s: the baseline for the speed of a model. On
+/// Burn's CPU backend it is the speed of the `gemm` crate; the bench `gemm` of `semfocus-kernels` measures that without Burn.
+///
+/// Every thread of the current pool multiplies matrices of its own; the best shape counts. Takes about two seconds.
+pub fn matmul_gflops(device: &Device) -> f64 {
+    // All below 192³ multiplications, where Burn's CPU backend computes a product on the calling thread, and most of them deep,
+    // so that what Burn adds for each product is small compared with the product.
+    let shapes = [(1000, 64, 64), (192, 192, 190), (128, 128, 400), (48, 128, 1100)];
+    shapes.into_iter().map(|shape| gflops(shape, device)).fold(0.0, f64::max)
+}
+
+/// The best of many short rounds, so that other work on the machine spoils few of them.
+fn gflops((m, n, k): (usize, usize, usize), device: &Device) -> f64 {
+    let flops = (2 * m * n * k) as f64;
+    let repeats = (5e7 / flops).ceil() as usize;
+    let start = Instant::now();
+    let mut best = f64::INFINITY;
+    while start.elapsed() < Duration::from_millis(500) {
+        let seconds = rayon::broadcast(|_| {
+            let (a, b) = (Tensor::<2>::full([m, k], 0.5, device), Tensor::<2>::full([k, n], 0.25, device));
+            let product = || std::hint::black_box(a.clone().matmul(b.clone()));
+            product();
+            let start = Instant::now();
+            (0..repeats).for_each(|_| drop(product()));
+            start.elapsed().as_secs_f64()
+        });
+        best = best.min(seconds.into_iter().fold(0.0, f64::max));
+    }
+    flops * (repeats * rayon::current_num_threads()) as f64 / best / 1e9
 }
 
 #[cfg(test)]

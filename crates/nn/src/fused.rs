@@ -16,9 +16,8 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor, TensorData};
 use semfocus_kernels as kernels;
-use semfocus_kernels::{AttentionSaved, Dropout, Key, LinearGradient, MlpSaved, Selection, Watch};
+use semfocus_kernels::{AttentionSaved, Dropout, Key, LinearGradient, MlpSaved, RowObserver};
 
-use crate::config::Activation;
 use crate::mechanism::FastForm;
 use crate::model::{AttentionWeights, Linear, MlpWeights};
 use crate::sublayer::{AttentionSettings, MlpSettings, site};
@@ -32,11 +31,11 @@ pub fn supports<const D: usize>(x: &Tensor<D>) -> bool {
 /// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`.
 ///
 /// # Panics
-/// If [`supports`] denies `x`.
+/// If [`supports`] is false for `x`.
 pub fn attention(
     x: Tensor<3>,
     weights: &AttentionWeights,
-    form: FastForm,
+    form: &FastForm,
     settings: &AttentionSettings,
     layer_key: Key,
 ) -> Tensor<3> {
@@ -47,33 +46,33 @@ pub fn attention(
         value: LinearInputs::from(&weights.value),
         output: LinearInputs::from(&weights.output),
     };
-    let call = AttentionCall { form, settings: settings.clone(), layer_key };
+    let call = AttentionCall { form: form.clone(), settings: settings.clone(), layer_key };
     Tensor::from_dispatch(Dispatch::attention_sublayer(inputs, call))
 }
 
-/// As [`attention`] without gradients, and what `watch` saw of every sequence.
+/// As [`attention`], but without gradients, and with the observation of every sequence.
 ///
 /// # Panics
-/// If [`supports`] denies `x`.
-pub fn attention_watched<W: Watch>(
+/// If [`supports`] is false for `x`.
+pub fn attention_observed<O: RowObserver>(
     x: Tensor<3>,
     weights: &AttentionWeights,
-    form: FastForm,
+    form: &FastForm,
     settings: &AttentionSettings,
     layer_key: Key,
-    watch: &W,
-) -> (Tensor<3>, Vec<W::Seen>) {
+    observer: &O,
+) -> (Tensor<3>, Vec<O::Observation>) {
     let device = x.device();
-    let inputs = AttentionInputs::<Flex>::of(Primitive::from_data(x.into_data()), weights);
-    let call = AttentionCall { form, settings: settings.clone(), layer_key };
-    let (y, seen) = inputs.kernel(&call).forward_watched(values(&inputs.x), watch);
-    (Tensor::from_data(TensorData::new(y, inputs.x.shape()), &device), seen)
+    let inputs = AttentionInputs::<Flex>::from_weights(Primitive::from_data(x.into_data()), weights);
+    let call = AttentionCall { form: form.clone(), settings: settings.clone(), layer_key };
+    let (y, observations) = inputs.kernel(&call).forward_observed(values(&inputs.x), observer);
+    (Tensor::from_data(TensorData::new(y, inputs.x.shape()), &device), observations)
 }
 
 /// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.
 ///
 /// # Panics
-/// If [`supports`] denies `x`.
+/// If [`supports`] is false for `x`.
 pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key: Key) -> Tensor<3> {
     let inputs = MlpInputs {
         x: x.into_dispatch(),
@@ -88,7 +87,7 @@ pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key
 /// `[length, d]`.
 ///
 /// # Panics
-/// If [`supports`] denies the table, or a token has no row in it.
+/// If [`supports`] is false for the table, or a token has no row in it.
 pub fn embedding(
     table: Tensor<2>,
     tokens: Tensor<2, Int>,
@@ -108,12 +107,12 @@ pub fn embedding(
     Tensor::from_dispatch(Dispatch::embedding(table.into_dispatch(), call))
 }
 
-/// The mean over the tokens of every sequence behind the last block, `[sequences, d_model]`, for evaluation alone: all blocks
-/// in one operator, with maps folded that need not be apart. None for models that it cannot take: those with dropout in
-/// evaluation, with narrow heads, of a width that is no multiple of 16, or whose mechanism depends on more than differences of scores.
+/// The mean over the tokens of every sequence after the last block, `[sequences, d_model]`, for evaluation only: all blocks in
+/// one operator, with folded maps. `None` for models with dropout in evaluation, with narrow heads, with a width that is not a
+/// multiple of 16, or whose mechanism depends on more than differences of scores.
 ///
 /// # Panics
-/// If [`supports`] denies the table, or a token has no row in it.
+/// If [`supports`] is false for the table, or a token has no row in it.
 pub(crate) fn pooled(
     table: Tensor<2>,
     positions: Tensor<2>,
@@ -127,11 +126,11 @@ pub(crate) fn pooled(
         .into_iter()
         .map(|(attention, attention_settings, mlp, mlp_settings, layer_key)| {
             let call = AttentionCall { form: form.clone(), settings: attention_settings, layer_key };
-            let attention = AttentionInputs::<Flex>::of(no_rows(), attention);
+            let attention = AttentionInputs::<Flex>::from_weights(no_rows(), attention);
             let mlp = MlpInputs::<Flex> {
                 x: no_rows(),
-                hidden: LinearInputs::of(&mlp.hidden),
-                output: LinearInputs::of(&mlp.output),
+                hidden: LinearInputs::from_weights(&mlp.hidden),
+                output: LinearInputs::from_weights(&mlp.output),
             };
             (attention, call, mlp, MlpCall { settings: mlp_settings, layer_key })
         })
@@ -139,7 +138,7 @@ pub(crate) fn pooled(
     let scale = (width as f32).sqrt();
     let (table, positions) = (table.into_data(), positions.into_data());
     let plain = "parameters are contiguous and in single precision";
-    let embedding = kernels::Embedding {
+    let embedding = kernels::EmbeddingKernel {
         width,
         table: table.as_slice::<f32>().expect(plain),
         positions: positions.as_slice::<f32>().expect(plain),
@@ -151,7 +150,7 @@ pub(crate) fn pooled(
     Some(kernels::Inference::new(embedding, kernels.collect())?.forward(tokens))
 }
 
-/// The operators.
+/// The fused operators, as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 pub trait SublayerOps: Backend {
     /// See [`embedding`].
@@ -199,7 +198,7 @@ pub struct MlpInputs<B: Backend> {
     output: LinearInputs<B>,
 }
 
-/// What the attention operator is told besides its tensors.
+/// The inputs of the attention operator that are not tensors.
 #[derive(Clone, Debug)]
 pub struct AttentionCall {
     form: FastForm,
@@ -207,14 +206,14 @@ pub struct AttentionCall {
     layer_key: Key,
 }
 
-/// What the MLP operator is told besides its tensors.
+/// The inputs of the MLP operator that are not tensors.
 #[derive(Clone, Debug)]
 pub struct MlpCall {
     settings: MlpSettings,
     layer_key: Key,
 }
 
-/// What the embedding is told besides its table.
+/// The inputs of the embedding other than its table.
 #[derive(Clone, Debug)]
 pub struct EmbeddingCall {
     tokens: Arc<[usize]>,
@@ -238,7 +237,7 @@ fn tensor(values: Vec<f32>, like: &Primitive) -> Primitive {
 }
 
 impl LinearInputs<Flex> {
-    fn of(linear: &Linear) -> Self {
+    fn from_weights(linear: &Linear) -> Self {
         LinearInputs {
             weight: Primitive::from_data(linear.weight.val().into_data()),
             bias: Primitive::from_data(linear.bias.val().into_data()),
@@ -249,8 +248,8 @@ impl LinearInputs<Flex> {
         LinearInputs { weight: self.weight.to_contiguous(), bias: self.bias.to_contiguous() }
     }
 
-    fn view(&self) -> kernels::Linear<'_> {
-        kernels::Linear { weight: values(&self.weight), bias: values(&self.bias) }
+    fn view(&self) -> kernels::LinearView<'_> {
+        kernels::LinearView { weight: values(&self.weight), bias: values(&self.bias) }
     }
 
     fn gradients(&self, gradient: LinearGradient) -> [Primitive; 2] {
@@ -259,13 +258,13 @@ impl LinearInputs<Flex> {
 }
 
 impl AttentionInputs<Flex> {
-    fn of(x: Primitive, weights: &AttentionWeights) -> Self {
+    fn from_weights(x: Primitive, weights: &AttentionWeights) -> Self {
         AttentionInputs {
             x,
-            query: LinearInputs::of(&weights.query),
-            key: LinearInputs::of(&weights.key),
-            value: LinearInputs::of(&weights.value),
-            output: LinearInputs::of(&weights.output),
+            query: LinearInputs::from_weights(&weights.query),
+            key: LinearInputs::from_weights(&weights.key),
+            value: LinearInputs::from_weights(&weights.value),
+            output: LinearInputs::from_weights(&weights.output),
         }
     }
 
@@ -280,10 +279,10 @@ impl AttentionInputs<Flex> {
     }
 
     /// The kernel for these tensors.
-    fn kernel<'a>(&'a self, call: &'a AttentionCall) -> kernels::Attention<'a> {
+    fn kernel<'a>(&'a self, call: &'a AttentionCall) -> kernels::AttentionKernel<'a> {
         let AttentionCall { form, settings, layer_key } = call;
         let shape = self.x.shape();
-        kernels::Attention {
+        kernels::AttentionKernel {
             length: shape[1],
             width: shape[2],
             heads: settings.heads,
@@ -292,11 +291,8 @@ impl AttentionInputs<Flex> {
             key: self.key.view(),
             value: self.value.view(),
             output: self.output.view(),
-            selection: match form {
-                FastForm::All => Selection::All,
-                FastForm::Pattern(kept) => Selection::Pattern(kept),
-                FastForm::Rule(rule) => Selection::Rule(rule.as_ref()),
-            },
+            selection: &form.selection,
+            weighting: form.weighting,
             scale: settings.score_scale() as f32,
             epsilon: settings.norm_epsilon as f32,
             weight_dropout: settings.weight_dropout,
@@ -314,18 +310,14 @@ impl MlpInputs<Flex> {
     }
 
     /// The kernel for these tensors.
-    fn kernel(&self, call: &MlpCall) -> kernels::Mlp<'_> {
+    fn kernel(&self, call: &MlpCall) -> kernels::MlpKernel<'_> {
         let MlpCall { settings, layer_key } = call;
-        kernels::Mlp {
+        kernels::MlpKernel {
             width: self.x.shape()[2],
             hidden_width: self.hidden.bias.shape()[0],
             hidden: self.hidden.view(),
             output: self.output.view(),
-            activation: match settings.activation {
-                Activation::Relu => kernels::Activation::Relu,
-                Activation::Gelu => kernels::Activation::Gelu,
-                Activation::Mish => kernels::Activation::Mish,
-            },
+            activation: settings.activation,
             epsilon: settings.norm_epsilon as f32,
             hidden_dropout: settings.hidden_dropout,
             hidden_site: layer_key.child(site::MLP_HIDDEN),
@@ -337,10 +329,17 @@ impl MlpInputs<Flex> {
 
 impl EmbeddingCall {
     /// The kernel for this table.
-    fn kernel<'a>(&'a self, table: &'a Primitive) -> kernels::Embedding<'a> {
+    fn kernel<'a>(&'a self, table: &'a Primitive) -> kernels::EmbeddingKernel<'a> {
         let EmbeddingCall { positions, scale, dropout, site, .. } = self;
         let width = table.shape()[1];
-        kernels::Embedding { width, table: values(table), positions, scale: *scale, dropout: *dropout, site: *site }
+        kernels::EmbeddingKernel {
+            width,
+            table: values(table),
+            positions,
+            scale: *scale,
+            dropout: *dropout,
+            site: *site,
+        }
     }
 }
 

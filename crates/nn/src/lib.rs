@@ -2,21 +2,21 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | what a mechanism is: the trait, its reference form and its fast form | [`mechanism`] |
+//! | what a mechanism is: the choice of keys, the weighting, the fast form | [`mechanism`] |
 //! | the mechanisms themselves, one file each | [`mechanisms`] |
-//! | the list of them, and how `topk:5` becomes one | [`registry`], [`spec`] |
-//! | the settings of a model | [`config`] |
+//! | the list of mechanisms, and how `topk:5` becomes one | [`registry`], [`spec`] |
+//! | the settings of a model | [`semfocus_core::model`] |
 //! | the model: parameters, initialisation, forward pass | [`model`] |
 //! | the embedding and the two sublayers of a block as plain tensor code: the definition | [`reference`](mod@reference) |
 //! | the same as single operators on the CPU, with hand-written gradients | [`fused`] |
-//! | what both forms of a sublayer are told | [`sublayer`] |
+//! | the settings that both forms of a sublayer take | [`sublayer`] |
+//! | what can be observed of a forward pass | [`ObservedLayer`], [`LayerTrace`] |
 //! | parameters and gradients by name | [`parameters`] |
-//! | spectral norms of the parameters | [`norms`] |
 //! | the training step: loss, gradients, clipping, update | [`train`] |
 //! | SGD with momentum, Adam, AdamW | [`optimizer`] |
 //! | where every random number comes from | [`streams`] |
-//! | how much arithmetic a model asks for | [`cost`] |
-//! | how the fast form of a mechanism is held to its reference form | [`conformance`] |
+//! | how much arithmetic a model needs, and how fast this machine is | [`cost`] |
+//! | how the fast form of a mechanism is compared with its reference form | [`conformance`] |
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
@@ -32,14 +32,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod config;
 pub mod conformance;
 pub mod cost;
 pub mod fused;
 pub mod mechanism;
 pub mod mechanisms;
 pub mod model;
-pub mod norms;
+mod observer;
 pub mod optimizer;
 pub mod parameters;
 mod positions;
@@ -50,11 +49,16 @@ pub mod streams;
 pub mod sublayer;
 pub mod train;
 
-pub use config::{Activation, ConfigError, Engine, ModelConfig, Oddities};
-pub use mechanism::{FastForm, Mechanism, Site};
+pub use mechanism::{FastForm, Mechanism, Site, WeightFunction, Weighting};
 pub use model::{Encoder, Pass};
-pub use norms::ModelNorms;
+pub use observer::{LayerTrace, ObservedLayer};
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
-pub use semfocus_kernels::{Dropout, KeptKeys, Key, RowRule, SeenRow, Watch};
-pub use spec::{MechanismSpec, SpecError};
+pub use semfocus_core::{Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks};
+pub use semfocus_kernels::{Dropout, KeptKeys, ObservedRow, RowObserver, RowRule, Selection, keep_freed_memory};
+pub use spec::SpecError;
+
+/// The vector instructions that the fused operators use on this machine.
+pub fn instruction_set() -> String {
+    format!("{:?}", semfocus_kernels::InstructionSet::current())
+}

@@ -1,14 +1,16 @@
-//! What an attention mechanism is: a rule that says which keys every query keeps.
+//! What an attention mechanism is: a rule that says which keys every query keeps, and how their scores become weights.
 //!
-//! The [reference form](Mechanism::keep) is the definition, in plain Burn code that runs on any device. A mechanism that
-//! has only this trains at once. The [fast form](Mechanism::fast) is optional, for the fused operators on a CPU.
+//! The reference form ([`Mechanism::keep`] and [`Mechanism::weighting`]) is the definition, in plain Burn code that runs on any
+//! device. A mechanism that has only this can be trained. To run on the fused CPU operators it also offers its choice of keys as
+//! a [`Selection`]. [`FastForm::new`] decides whether that is enough: selection and weighting are always taken from the same
+//! mechanism, and a weighting that the fused operators do not know means that there is no fast form.
 
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, activation};
-use semfocus_kernels::{KeptKeys, Key, RowRule};
+use semfocus_kernels::{FusedWeighting, Key, Selection};
 
-/// Everything about the place of a call that a rule may depend on besides the scores.
+/// Where in the model a mechanism is called: everything besides the scores that its choice may depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
     /// Key of this layer in this forward pass.
@@ -27,32 +29,71 @@ impl Site {
 
 /// An attention mechanism.
 pub trait Mechanism: Send + Sync + std::fmt::Debug {
-    /// Reference form: which keys every query keeps (true), at least one each.
+    /// Reference form of the choice: which keys every query keeps (true), at least one each.
     ///
     /// `scores` is `[batch, heads, queries, keys]`, in f32 or f64. The choice is not differentiated.
     fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool>;
 
-    /// Attention weights from scores and kept keys: by default the softmax over the kept ones, 0 for the others.
-    ///
-    /// A mechanism with other weights overrides this and then has no fast form.
-    fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
-        activation::softmax(scores.mask_fill(kept.bool_not(), f32::NEG_INFINITY), 3)
+    /// How the scores of the kept keys become attention weights: by default the softmax over the kept keys.
+    fn weighting(&self) -> Weighting {
+        Weighting::Softmax
     }
 
-    /// Fast form for sequences of `length` tokens (global tokens included), if there is one.
-    fn fast(&self, length: usize) -> Option<FastForm> {
+    /// The same choice as [`keep`](Self::keep) in the form that the fused operators take, for sequences of `length` tokens
+    /// (global tokens included). `None`, the default, if there is no such form.
+    fn selection(&self, length: usize) -> Option<Selection> {
         let _ = length;
         None
     }
 }
 
-/// The choice of keys in the form that the fused operators take.
+/// How scores become attention weights.
 #[derive(Clone, Debug)]
-pub enum FastForm {
-    /// Every query keeps every key.
-    All,
-    /// Kept keys are the same for every input.
-    Pattern(Arc<KeptKeys>),
-    /// Kept keys depend on the scores, or are drawn.
-    Rule(Arc<dyn RowRule>),
+pub enum Weighting {
+    /// Softmax over the kept keys, 0 for the others.
+    Softmax,
+    /// A weighting that exists in tensor code only. Mechanisms that use it run in the reference form.
+    Custom(Arc<dyn WeightFunction>),
+}
+
+/// A weighting in tensor code.
+pub trait WeightFunction: Send + Sync + std::fmt::Debug {
+    /// Differentiable weights from scores and kept keys, all `[batch, heads, queries, keys]`; dropped keys get 0.
+    fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4>;
+}
+
+impl Weighting {
+    /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`.
+    pub fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
+        match self {
+            Weighting::Softmax => activation::softmax(scores.mask_fill(kept.bool_not(), f32::NEG_INFINITY), 3),
+            Weighting::Custom(function) => function.weights(scores, kept),
+        }
+    }
+
+    /// The fused form, if the kernels have one. A weighting that gets one becomes a variant of its own and is named here.
+    fn fused(&self) -> Option<FusedWeighting> {
+        match self {
+            Weighting::Softmax => Some(FusedWeighting::Softmax),
+            Weighting::Custom(_) => None,
+        }
+    }
+}
+
+/// A mechanism in the form that the fused operators take.
+///
+/// [`FastForm::new`] is the only way to make one, so its selection and weighting are those of one mechanism.
+#[derive(Clone, Debug)]
+pub struct FastForm {
+    pub(crate) selection: Selection,
+    pub(crate) weighting: FusedWeighting,
+}
+
+impl FastForm {
+    /// The fast form of `mechanism` for sequences of `length` tokens (global tokens included). `None` if the mechanism has no
+    /// [`Selection`] or the fused operators do not know its weighting: then the reference form computes.
+    pub fn new(mechanism: &dyn Mechanism, length: usize) -> Option<Self> {
+        let weighting = mechanism.weighting().fused()?;
+        Some(FastForm { selection: mechanism.selection(length)?, weighting })
+    }
 }

@@ -6,19 +6,20 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_kernels::{Dropout, Key, Watch};
+use semfocus_core::{ConfigError, Engine, ModelConfig};
+use semfocus_kernels::{Dropout, Key, RowObserver};
 
-use crate::config::{ConfigError, Engine, ModelConfig};
-use crate::fused;
+use crate::mechanism::FastForm;
+use crate::observer::{AttentionSublayer, Deviations, LayerTrace, ObservedLayer, Observer, Rows, Tracer, Unobserved};
 use crate::positions::Positions;
-use crate::reference;
 use crate::registry::Attention;
 use crate::streams::{self, Stream};
-use crate::sublayer::{AttentionSettings, AttentionTrace, MlpSettings, NORM_EPSILON};
+use crate::sublayer::{AttentionSettings, MlpSettings, NORM_EPSILON};
+use crate::{fused, reference};
 
 /// Child of a pass's key: dropout of the embedding, row = `sequence · length + token`.
 const EMBEDDING_SITE: u64 = 0;
-/// Child of a pass's key: the first layer; the others follow.
+/// Child of a pass's key: the first layer; the other layers follow.
 const FIRST_LAYER: u64 = 1;
 
 /// `x W + b`.
@@ -30,45 +31,45 @@ pub struct Linear {
     pub bias: Param<Tensor<1>>,
 }
 
-/// Parameters of an attention sublayer: queries, keys and values go to `heads · d_head`, the output comes back.
+/// Parameters of an attention sublayer. Head `h` has the columns from `h · d_head` of queries, keys and values.
 #[derive(Module, Debug)]
 pub struct AttentionWeights {
-    /// Queries.
+    /// Map to the queries, `d_model` → `heads · d_head`.
     pub query: Linear,
-    /// Keys.
+    /// Map to the keys, `d_model` → `heads · d_head`.
     pub key: Linear,
-    /// Values.
+    /// Map to the values, `d_model` → `heads · d_head`.
     pub value: Linear,
-    /// From all heads back to the width of the model.
+    /// Map from all heads back to the width of the model.
     pub output: Linear,
 }
 
 /// Parameters of an MLP sublayer.
 #[derive(Module, Debug)]
 pub struct MlpWeights {
-    /// To the hidden layer.
+    /// Map to the hidden layer, `d_model` → `d_mlp`.
     pub hidden: Linear,
-    /// And back.
+    /// Map back, `d_mlp` → `d_model`.
     pub output: Linear,
 }
 
 /// Parameters of a block.
 #[derive(Module, Debug)]
 pub struct Block {
-    /// First sublayer.
+    /// The first sublayer.
     pub attention: AttentionWeights,
-    /// Second sublayer.
+    /// The second sublayer.
     pub mlp: MlpWeights,
 }
 
-/// The whole model.
+/// The model: embedding, blocks, classifier.
 #[derive(Module, Debug)]
 pub struct Encoder {
     /// `[vocabulary + global tokens, d_model]`.
     pub embedding: Param<Tensor<2>>,
-    /// The blocks, in order.
+    /// The blocks, first to last.
     pub blocks: Vec<Block>,
-    /// From the mean token to the logits.
+    /// Map from the mean over the tokens to the logits.
     pub classifier: Linear,
     #[module(skip)]
     config: ModelConfig,
@@ -78,10 +79,10 @@ pub struct Encoder {
     positions: Positions,
 }
 
-/// What a forward pass needs to know besides the tokens: which random decisions to make, and whether it trains.
+/// Everything besides the tokens that determines a forward pass: its random decisions, and whether it trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Names the pass: another key, other dropped values and other random keys.
+    /// Key of all random decisions of the pass: dropout, and the keys that random mechanisms keep.
     pub key: Key,
     /// Whether dropout is on.
     pub training: bool,
@@ -104,21 +105,12 @@ impl Pass {
     }
 }
 
-/// Sequences of token ids, made ready for [`Encoder::logits`].
+/// Sequences of token ids in the form that [`Encoder::logits`] takes.
 #[derive(Clone, Debug)]
 pub struct TokenRows {
     ids: Vec<usize>,
     sequences: usize,
     length: usize,
-}
-
-/// What was seen of a layer in a forward pass.
-#[derive(Clone, Debug)]
-pub struct LayerSeen<S> {
-    /// Of the attention in every sequence of the batch.
-    pub sequences: Vec<S>,
-    /// The least standard deviation of a token before the norm of the attention and before that of the MLP.
-    pub least_deviations: [f64; 2],
 }
 
 /// The embedding in either form.
@@ -179,7 +171,7 @@ impl Linear {
 impl Encoder {
     /// A new model with the initial weights of `seed`. On a device with autodiff it can be trained.
     ///
-    /// Models with the same settings and seed start with the same weights, whatever their mechanism.
+    /// Models with the same settings and seed start with the same weights, even if their mechanisms differ.
     pub fn new(config: ModelConfig, attention: Attention, seed: u64, device: &Device) -> Result<Self, ConfigError> {
         config.validate()?;
         let init = Initialiser { seed, device };
@@ -213,63 +205,70 @@ impl Encoder {
     /// # Panics
     /// If there is not at least one token.
     pub fn forward(&self, tokens: Tensor<2, Int>, pass: Pass) -> Tensor<2> {
-        let fused = self.is_fused();
-        let mut x = self.embed(tokens, &pass, if fused { fused::embedding } else { reference::embedding });
-        let form = if fused { self.attention.mechanism.fast(x.dims()[1]) } else { None };
-        for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate() {
-            let key = pass.layer(layer);
-            x = match &form {
-                Some(form) => fused::attention(x, attention, form.clone(), &self.attention_settings(layer, &pass), key),
-                None => self.reference_attention(x, layer, &pass).0,
-            };
-            let settings = self.mlp_settings(&pass);
-            x = if fused { fused::mlp(x, mlp, &settings, key) } else { reference::mlp(x, mlp, &settings, key) };
-        }
-        self.classify(x)
+        self.forward_with(tokens, &pass, &mut Unobserved)
     }
 
-    /// As [`forward`](Self::forward), through the reference form, and what every layer's attention did.
-    pub fn forward_traced(&self, tokens: Tensor<2, Int>, pass: Pass) -> (Tensor<2>, Vec<AttentionTrace>) {
-        let mut x = self.embed(tokens, &pass, reference::embedding);
-        let mut traces = Vec::with_capacity(self.blocks.len());
-        for (layer, block) in self.blocks.iter().enumerate() {
-            let trace;
-            (x, trace) = self.reference_attention(x, layer, &pass);
-            traces.push(trace);
-            x = reference::mlp(x, &block.mlp, &self.mlp_settings(&pass), pass.layer(layer));
-        }
-        (self.classify(x), traces)
-    }
-
-    /// As [`forward`](Self::forward), and what `watch` saw of every layer.
-    pub fn forward_watched<W: Watch>(
+    /// As [`forward`](Self::forward), but without gradients, and with the observations of every layer.
+    ///
+    /// Runs in the same form and at nearly the same speed as `forward`.
+    pub fn forward_observed<O: RowObserver>(
         &self,
         tokens: Tensor<2, Int>,
         pass: Pass,
-        watch: &W,
-    ) -> (Tensor<2>, Vec<LayerSeen<W::Seen>>) {
+        rows: &O,
+    ) -> (Tensor<2>, Vec<ObservedLayer<O::Observation>>) {
+        let mut observer = Rows { rows, sequences: Vec::new(), deviations: Deviations::default() };
+        let logits = self.forward_with(tokens, &pass, &mut observer);
+        (logits, observer.into_layers())
+    }
+
+    /// The logits for `x`, `[batch, length, d_model]`, as the input of block number `first`, and what this and all later blocks
+    /// did. In the reference form, in evaluation and without any dropout.
+    ///
+    /// [`embedded`](Self::embedded) gives the `x` of block 0 for some tokens.
+    pub fn trace(&self, first: usize, x: Tensor<3>, pass: Pass) -> (Tensor<2>, Vec<LayerTrace>) {
+        let mut tracer = Tracer::default();
+        let logits = self.forward_blocks(first, x, &Pass { training: false, ..pass }, false, &mut tracer);
+        (logits, tracer.into_layers())
+    }
+
+    fn forward_with(&self, tokens: Tensor<2, Int>, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
         let fused = self.is_fused();
-        let mut x = self.embed(tokens, &pass, if fused { fused::embedding } else { reference::embedding });
-        let form = if fused { self.attention.mechanism.fast(x.dims()[1]) } else { None };
-        let mut layers = Vec::with_capacity(self.blocks.len());
-        for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate() {
-            let (key, before_attention) = (pass.layer(layer), least_deviation(&x));
-            let sequences;
-            (x, sequences) = match &form {
-                Some(form) => {
-                    let settings = self.attention_settings(layer, &pass);
-                    fused::attention_watched(x, attention, form.clone(), &settings, key, watch)
-                }
-                None => {
-                    let (x, trace) = self.reference_attention(x, layer, &pass);
-                    (x, trace.show(watch))
-                }
+        let x = self.embed(tokens, pass, if fused { fused::embedding } else { reference::embedding });
+        self.forward_blocks(0, x, pass, fused, observer)
+    }
+
+    /// The blocks from number `first` on, then the classifier: the only loop over the blocks besides
+    /// [`logits`](Self::logits), which runs them as one operator.
+    fn forward_blocks(
+        &self,
+        first: usize,
+        mut x: Tensor<3>,
+        pass: &Pass,
+        fused: bool,
+        observer: &mut impl Observer,
+    ) -> Tensor<2> {
+        let form = if fused { FastForm::new(self.attention.mechanism.as_ref(), x.dims()[1]) } else { None };
+        for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate().skip(first) {
+            let layer_key = pass.layer(layer);
+            observer.norm_input(&x);
+            let sublayer = AttentionSublayer {
+                attention: &self.attention,
+                weights: attention,
+                form: form.as_ref(),
+                settings: self.attention_settings(layer, pass),
+                layer_key,
             };
-            layers.push(LayerSeen { sequences, least_deviations: [before_attention, least_deviation(&x)] });
-            let settings = self.mlp_settings(&pass);
-            x = if fused { fused::mlp(x, mlp, &settings, key) } else { reference::mlp(x, mlp, &settings, key) };
+            x = observer.attention(sublayer, x);
+            observer.norm_input(&x);
+            let settings = self.mlp_settings(pass);
+            x = if fused {
+                fused::mlp(x, mlp, &settings, layer_key)
+            } else {
+                reference::mlp(x, mlp, &settings, layer_key)
+            };
         }
-        (self.classify(x), layers)
+        self.classify(x)
     }
 
     /// Tokens of `[batch, length]` in the form that [`logits`](Self::logits) takes, padding and global tokens added.
@@ -279,14 +278,14 @@ impl Encoder {
         TokenRows { ids: tokens.into_data().iter::<i64>().map(|id| id as usize).collect(), sequences, length }
     }
 
-    /// Logits of all sequences, row by row: as [`forward`](Self::forward) up to rounding, but faster, for whoever evaluates the
-    /// same sequences with many weights. Maps of the attention that need not be apart are multiplied beforehand, so kept keys may
-    /// differ where scores nearly tie. None where the engine or the model does not allow it; `forward` always works.
+    /// Logits of all sequences, row by row. The same as [`forward`](Self::forward) up to rounding, but faster; meant for evaluating the
+    /// same sequences with many different weights. Maps of the attention are folded into each other beforehand, so kept keys may
+    /// differ where scores nearly tie. `None` if the engine or the model does not allow it; `forward` always works.
     pub fn logits(&self, tokens: &TokenRows, pass: Pass) -> Option<Vec<f32>> {
         if !self.is_fused() || pass.training {
             return None;
         }
-        let form = self.attention.mechanism.fast(tokens.length)?;
+        let form = FastForm::new(self.attention.mechanism.as_ref(), tokens.length)?;
         let table = self.embedding.val();
         let positions = self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype());
         let blocks = self.blocks.iter().enumerate().map(|(layer, Block { attention, mlp })| {
@@ -302,22 +301,15 @@ impl Encoder {
         self.config.engine == Engine::Fused && fused::supports(&self.embedding.val())
     }
 
-    fn reference_attention(&self, x: Tensor<3>, layer: usize, pass: &Pass) -> (Tensor<3>, AttentionTrace) {
-        let settings = self.attention_settings(layer, pass);
-        let Attention { mechanism, spec, .. } = &self.attention;
-        let weights = &self.blocks[layer].attention;
-        reference::attention(x, weights, mechanism.as_ref(), &settings, pass.layer(layer), spec.globals)
-    }
-
     /// Settings of the attention sublayer of a layer in a pass.
     pub fn attention_settings(&self, layer: usize, pass: &Pass) -> AttentionSettings {
-        let ModelConfig { oddities, .. } = self.config;
+        let ModelConfig { quirks, .. } = self.config;
         AttentionSettings {
             heads: self.config.heads,
             d_head: self.config.head_width(),
             inverse_temperature: self.config.inverse_temperature,
-            norm_epsilon: if layer == 0 && oddities.first_norm_without_eps { 0.0 } else { NORM_EPSILON },
-            weight_dropout: self.dropout(pass.training || oddities.dropout_in_evaluation),
+            norm_epsilon: if layer == 0 && quirks.first_norm_without_eps { 0.0 } else { NORM_EPSILON },
+            weight_dropout: self.dropout(pass.training || quirks.dropout_in_evaluation),
             output_dropout: self.dropout(pass.training),
         }
     }
@@ -336,7 +328,7 @@ impl Encoder {
         if on { Dropout::new(self.config.dropout) } else { Dropout::NONE }
     }
 
-    /// What the first block gets in evaluation, `[batch, length, d_model]`, through the reference form.
+    /// The input of the first block in evaluation, `[batch, length, d_model]`, in the reference form.
     pub fn embedded(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
         self.embed(tokens, &Pass::evaluation(0, 0), reference::embedding)
     }
@@ -354,10 +346,10 @@ impl Encoder {
         self.classifier.forward_rows(x.mean_dim(1).squeeze_dim(1))
     }
 
-    /// Pads up to a multiple of the mechanism's size, if that oddity is asked for.
+    /// Pads up to a multiple of the mechanism's size, if that quirk is asked for.
     fn pad(&self, tokens: Tensor<2, Int>) -> Tensor<2, Int> {
         let length = tokens.dims()[1];
-        match (self.config.oddities.pad_to_mask_multiple, self.attention.spec.size, self.config.pad_token) {
+        match (self.config.quirks.pad_to_mask_multiple, self.attention.spec.size, self.config.pad_token) {
             (true, Some(size), Some(pad)) => append(tokens, &vec![pad; length.next_multiple_of(size) - length]),
             _ => tokens,
         }
@@ -368,17 +360,6 @@ impl Encoder {
         let first = self.config.vocabulary;
         append(tokens, &(first..first + self.attention.spec.globals).collect::<Vec<_>>())
     }
-}
-
-/// The least standard deviation of a token's values.
-fn least_deviation(x: &Tensor<3>) -> f64 {
-    let width = x.dims()[2];
-    let values: Vec<f64> = x.clone().into_data().iter::<f64>().collect();
-    let variance = |token: &[f64]| {
-        let mean = token.iter().sum::<f64>() / width as f64;
-        token.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / width as f64
-    };
-    values.chunks_exact(width).map(variance).fold(f64::INFINITY, f64::min).sqrt()
 }
 
 /// The same tokens at the end of every sequence.

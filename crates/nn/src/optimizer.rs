@@ -1,13 +1,13 @@
-//! Optimisers: how a gradient changes a parameter. The formulas are PyTorch's, to which tests hold them.
+//! Optimisers: how a gradient changes a parameter. The formulas are PyTorch's; the tests compare with its results.
 
-use serde::{Deserialize, Serialize};
+pub use semfocus_core::{OptimizerConfig, Rule};
 
 /// How a gradient changes a parameter.
 ///
 /// Optimisers work on plain slices: for parameters of this size the bookkeeping of tensor operations would cost more than
 /// the arithmetic.
 pub trait Optimizer {
-    /// Says that the updates of another step follow.
+    /// Called once before the updates of each step.
     fn begin_step(&mut self) {}
 
     /// Updates the parameter with number `parameter` (in the order of the model), which is `values`.
@@ -24,64 +24,17 @@ impl Optimizer for Sgd {
     }
 }
 
-/// The rule of an optimiser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rule {
-    /// Stochastic gradient descent, with momentum if asked for.
-    #[default]
-    Sgd,
-    /// Adam; weight decay is added to the gradient.
-    Adam,
-    /// Adam with decoupled weight decay.
-    AdamW,
-}
-
-/// Settings of an optimiser.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OptimizerConfig {
-    /// Its rule.
-    pub rule: Rule,
-    /// Share of the last update that the next one keeps; SGD only.
-    pub momentum: f64,
-    /// Decay of the mean of gradients; Adam and AdamW only.
-    pub beta1: f64,
-    /// Decay of the mean of squared gradients; Adam and AdamW only.
-    pub beta2: f64,
-    /// Added to the root of the mean of squared gradients; Adam and AdamW only.
-    pub epsilon: f64,
-    /// Weight decay.
-    pub weight_decay: f64,
-}
-
-impl Default for OptimizerConfig {
-    fn default() -> Self {
-        OptimizerConfig { rule: Rule::Sgd, momentum: 0.0, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
-    }
-}
-
-impl OptimizerConfig {
-    /// Names of the numbers that are kept for every parameter, in the order of [`State::slots`].
-    pub fn slot_names(&self) -> &'static [&'static str] {
-        match self.rule {
-            Rule::Sgd if self.momentum == 0.0 => &[],
-            Rule::Sgd => &["momentum"],
-            Rule::Adam | Rule::AdamW => &["first_moment", "second_moment"],
-        }
-    }
-}
-
-/// What an optimiser remembers from one step to the next.
+/// What an optimiser carries from one step to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// Steps made so far.
+    /// Number of steps so far.
     pub steps: u64,
     /// `[slot][parameter][value]`; the slots are those of [`OptimizerConfig::slot_names`]. A parameter that was never
     /// updated has no values.
     pub slots: Vec<Vec<Vec<f32>>>,
 }
 
-/// An optimiser with its state.
+/// SGD, Adam or AdamW, with its state.
 #[derive(Clone, Debug)]
 pub struct StandardOptimizer {
     config: OptimizerConfig,
@@ -89,28 +42,28 @@ pub struct StandardOptimizer {
 }
 
 impl StandardOptimizer {
-    /// A new one.
+    /// An optimiser before its first step.
     pub fn new(config: OptimizerConfig) -> Self {
         let slots = vec![Vec::new(); config.slot_names().len()];
         StandardOptimizer { config, state: State { steps: 0, slots } }
     }
 
-    /// Its settings.
+    /// The settings it was built with.
     pub fn config(&self) -> &OptimizerConfig {
         &self.config
     }
 
-    /// What it remembers.
+    /// The state after the last step, as checkpoints store it.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Goes on from a state of an optimiser with the same settings.
+    /// Continues from the state of an optimiser with the same settings.
     ///
     /// # Panics
-    /// If the state has another number of slots.
+    /// If the state does not have the number of slots that the settings need.
     pub fn restore(&mut self, state: State) {
-        assert_eq!(state.slots.len(), self.state.slots.len(), "a state of another rule");
+        assert_eq!(state.slots.len(), self.state.slots.len(), "the state belongs to another rule");
         self.state = state;
     }
 }
@@ -171,7 +124,7 @@ fn descend(values: &mut [f32], gradient: &[f32], rate: f32) {
     }
 }
 
-/// The remembered numbers of a parameter, zeros at first.
+/// The state of a parameter in one slot, zeros at first.
 fn slot(slots: &mut Vec<Vec<f32>>, parameter: usize, len: usize) -> &mut [f32] {
     if slots.len() <= parameter {
         slots.resize(parameter + 1, Vec::new());

@@ -20,7 +20,7 @@ pub fn named_parameters(model: &Encoder) -> Vec<(String, TensorData)> {
     values.0
 }
 
-/// The gradients of all parameters with their names. A parameter that took no part in the loss has zeros.
+/// The gradients of all parameters with their names; zeros for a parameter that the loss does not depend on.
 pub fn named_gradients(model: &Encoder, gradients: &Gradients) -> Vec<(String, TensorData)> {
     struct Grads<'a>(&'a Gradients, Vec<(String, TensorData)>);
     impl Visit for Grads<'_> {
@@ -82,7 +82,7 @@ pub fn to_f64(model: Encoder) -> Encoder {
     map(model, |_, present| (present, DType::F64))
 }
 
-/// Something to do with every parameter and its name.
+/// Called with every parameter and its name.
 pub(crate) trait Visit {
     fn visit<const D: usize>(&mut self, name: String, parameter: &Param<Tensor<D>>);
 }
@@ -107,7 +107,7 @@ pub(crate) fn visit(model: &Encoder, visitor: &mut impl Visit) {
     model.visit(&mut Named { path: Vec::new(), visitor });
 }
 
-/// Replaces every parameter, in the order of the model, by what `new` makes of its name and present values: other values
+/// Replaces every parameter, in the order of the model, by what `new` returns for its name and present values: the new values
 /// and their precision.
 pub(crate) fn map(model: Encoder, new: impl FnMut(&str, TensorData) -> (TensorData, DType)) -> Encoder {
     struct Named<F> {

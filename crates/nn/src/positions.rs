@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-/// The position vectors, kept after they were first asked for: a training run asks for the same ones at every step.
+/// The position vectors. Each table is kept after its first use, because training needs the same one at every step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Positions {
     known: Arc<Mutex<Vec<Tensor<2>>>>,

@@ -1,10 +1,10 @@
-//! The embedding and the two sublayers of a block in plain, differentiable tensor code: the definition that the fused operators are held
-//! to. Runs on any device, in f32 or f64.
+//! The embedding and the two sublayers of a block in plain, differentiable tensor code: the definition that the fused operators
+//! must agree with. Runs on any device, in f32 or f64.
 
 use burn::tensor::{Int, Tensor, TensorData, activation, module};
+use semfocus_core::Activation;
 use semfocus_kernels::{Dropout, Key};
 
-use crate::config::Activation;
 use crate::mechanism::{Mechanism, Site};
 use crate::model::{AttentionWeights, MlpWeights};
 use crate::sublayer::{AttentionSettings, AttentionTrace, MlpSettings, site};
@@ -23,7 +23,7 @@ pub fn embedding(
     self::dropout(x, dropout, site)
 }
 
-/// `x + drop(attention(norm(x)))`, and what happened on the way.
+/// `x + drop(attention(norm(x)))`, and its scores, kept keys and weights.
 ///
 /// The last `globals` tokens of `x`, which is `[batch, length, d_model]`, are global tokens.
 pub fn attention(
@@ -45,7 +45,7 @@ pub fn attention(
 
     let scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale()); // [batch, heads, queries, keys]
     let kept = mechanism.keep(&scores, &Site { key: layer_key.child(site::MECHANISM), globals });
-    let attention = mechanism.weights(scores.clone(), kept.clone());
+    let attention = mechanism.weighting().weights(scores.clone(), kept.clone());
     let trace = AttentionTrace { scores, kept, weights: attention.clone() };
 
     let attention = dropout(attention, &settings.weight_dropout, layer_key.child(site::ATTENTION_WEIGHTS));
@@ -64,13 +64,13 @@ pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key
 }
 
 /// Layer norm over the last dimension, without learned scale and shift.
-pub fn layer_norm(x: Tensor<3>, epsilon: f64) -> Tensor<3> {
+fn layer_norm(x: Tensor<3>, epsilon: f64) -> Tensor<3> {
     let centred = x.clone().sub(x.mean_dim(2));
     let variance = centred.clone().square().mean_dim(2); // of the population: divided by the width
     centred.div(variance.add_scalar(epsilon).sqrt())
 }
 
-/// The activation of the MLP.
+/// Applies the activation of the MLP to every value.
 pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
     match activation {
         Activation::Relu => activation::relu(x),
@@ -88,7 +88,7 @@ fn softplus(x: Tensor<3>) -> Tensor<3> {
 }
 
 /// Multiplies with the dropout factors of `site`: one row for every position before the last dimension.
-pub fn dropout<const D: usize>(x: Tensor<D>, dropout: &Dropout, site: Key) -> Tensor<D> {
+fn dropout<const D: usize>(x: Tensor<D>, dropout: &Dropout, site: Key) -> Tensor<D> {
     if dropout.is_none() {
         return x;
     }

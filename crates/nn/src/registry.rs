@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use semfocus_core::MechanismSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::Mechanism;
+use crate::mechanism::{FastForm, Mechanism};
 use crate::mechanisms;
-use crate::spec::{MechanismSpec, SpecError};
+use crate::spec::{self, SpecError};
 
 /// What the kept keys of a mechanism depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -16,9 +17,9 @@ pub enum Family {
     Baseline,
     /// Kept keys are fixed by the positions: the same for every input.
     InputAgnostic,
-    /// Kept keys are chosen by looking at the scores of this very input.
+    /// Kept keys are chosen by the scores of the input at hand.
     InputDependent,
-    /// A deliberately unhelpful choice, to tell what the helpful one contributes.
+    /// A deliberately unhelpful choice, to measure what the helpful one contributes.
     Control,
 }
 
@@ -36,30 +37,30 @@ impl std::fmt::Display for Family {
 /// The number that a mechanism takes after the colon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parameter {
-    /// Its letter in the written form, `k` in `topk:k`.
+    /// The letter in the written form, `k` in `topk:k`.
     pub name: &'static str,
     /// What it counts.
     pub meaning: &'static str,
-    /// Least value.
+    /// Smallest allowed value.
     pub min: usize,
-    /// Greatest value.
+    /// Largest allowed value.
     pub max: usize,
-    /// A usual value.
+    /// A typical value, used in help texts.
     pub example: usize,
 }
 
-/// All there is to know about a mechanism, and how to build it.
+/// Describes a mechanism, and knows how to build it.
 #[derive(Clone, Debug, Serialize)]
 pub struct MechanismInfo {
-    /// Name in specs.
+    /// The name by which specs call it: lower-case letters, digits and hyphens.
     pub name: &'static str,
-    /// What its kept keys depend on.
+    /// What the kept keys depend on.
     pub family: Family,
     /// One line: which keys a query keeps.
     pub summary: &'static str,
     /// Where it comes from: authors, title, year.
     pub source: &'static str,
-    /// Its size, if it takes one.
+    /// The number after the colon, if the mechanism takes one.
     pub size: Option<Parameter>,
     /// Whether `+gN` may follow.
     pub allows_globals: bool,
@@ -76,20 +77,25 @@ impl MechanismInfo {
         format!("{}{size}{globals}", self.name)
     }
 
-    /// Whether the mechanism has a fast form besides its reference form.
+    /// A valid spec of the mechanism: the one its documentation shows.
+    pub fn example(&self) -> MechanismSpec {
+        MechanismSpec { name: self.name.to_owned(), size: self.size.as_ref().map(|size| size.example), globals: 0 }
+    }
+
+    /// Whether the mechanism runs on the fused operators, not only in its reference form.
     pub fn has_fast_form(&self) -> bool {
-        (self.build)(&MechanismSpec::example(self)).fast(8).is_some()
+        FastForm::new((self.build)(&self.example()).as_ref(), 8).is_some()
     }
 }
 
 /// A mechanism that is ready for use, with the spec it was built from and its entry in the registry.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    /// As written.
+    /// What was written, taken apart.
     pub spec: MechanismSpec,
-    /// Entry of the registry.
+    /// The entry of the registry that `spec` names.
     pub info: MechanismInfo,
-    /// The mechanism itself.
+    /// The mechanism with its size filled in.
     pub mechanism: Arc<dyn Mechanism>,
 }
 
@@ -105,10 +111,10 @@ impl Registry {
         Registry { mechanisms: mechanisms::all() }
     }
 
-    /// The same with one more mechanism, for instance one that lives in another crate.
+    /// This registry with one more mechanism, for instance one defined in another crate.
     ///
     /// # Panics
-    /// If the name is taken, or is not a word of lower-case letters, digits and hyphens: it could not be written.
+    /// If the name is taken, or contains anything but lower-case letters, digits and hyphens.
     pub fn with(mut self, info: MechanismInfo) -> Self {
         let writable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let name = info.name;
@@ -123,22 +129,16 @@ impl Registry {
         self.mechanisms.iter()
     }
 
-    /// The entry of a name.
+    /// The entry named `name`.
     pub fn get(&self, name: &str) -> Option<&MechanismInfo> {
         self.iter().find(|info| info.name == name)
     }
 
     /// Builds the mechanism that `text` names, for instance `topk:5` or `banded:5+g1`.
     pub fn parse(&self, text: &str) -> Result<Attention, SpecError> {
-        let spec = MechanismSpec::parse(text, self)?;
+        let spec = spec::parse(text, self)?;
         let info = self.get(&spec.name).expect("a parsed spec names an entry").clone();
         let mechanism = (info.build)(&spec);
         Ok(Attention { spec, info, mechanism })
-    }
-}
-
-impl Default for Registry {
-    fn default() -> Self {
-        Self::standard()
     }
 }

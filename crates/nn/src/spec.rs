@@ -1,39 +1,17 @@
-//! How a mechanism is written: `name`, `name:size` or `name:size+gN`, for instance `full`, `topk:5`, `banded:5+g1`.
+//! Reads the written form of a mechanism against a registry: the name must be known and take the size that is given.
+
+use semfocus_core::mechanism::{MechanismSpec, split, whole_number};
 
 use crate::registry::{Family, MechanismInfo, Parameter, Registry};
 
-/// The greatest size a mechanism may have. Larger than any sequence we train on: a size of at least the sequence length
-/// acts as full attention, so nothing is lost, and a mistyped number is caught.
-pub const MAX_SIZE: usize = 1_000_000;
+/// The largest size a mechanism may have. It is larger than any sequence we train on, and a size of at least the sequence length
+/// acts as full attention, so the limit only catches mistyped numbers.
+pub(crate) const MAX_SIZE: usize = 1_000_000;
 
-/// The greatest number of global tokens.
-pub const MAX_GLOBALS: usize = 1_000;
+/// The largest number of global tokens.
+const MAX_GLOBALS: usize = 1_000;
 
-/// A mechanism as the user wrote it, checked against a [`Registry`]. Printing it and parsing it again gives the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MechanismSpec {
-    /// Name in the registry.
-    pub name: String,
-    /// Number of kept keys, width of the band, size of a block: what it means is up to the mechanism.
-    pub size: Option<usize>,
-    /// Number of learned tokens appended to every sequence.
-    pub globals: usize,
-}
-
-impl std::fmt::Display for MechanismSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name)?;
-        if let Some(size) = self.size {
-            write!(f, ":{size}")?;
-        }
-        if self.globals > 0 {
-            write!(f, "+g{}", self.globals)?;
-        }
-        Ok(())
-    }
-}
-
-/// What is wrong with a written mechanism.
+/// Why the written form of a mechanism is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpecError {
@@ -65,36 +43,25 @@ pub enum SpecError {
     GlobalsOutOfRange { text: String, without: String },
 }
 
-impl MechanismSpec {
-    /// Reads `name`, `name:size` or `name:size+gN`; blanks around it do not matter.
-    pub fn parse(text: &str, registry: &Registry) -> Result<Self, SpecError> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(SpecError::Empty { known: known(registry) });
-        }
-        let (body, suffix) = split(text, '+');
-        let (name, size) = split(body, ':');
-        let info = registry.get(name).ok_or_else(|| unknown_name(name, size, suffix, registry))?;
-        let size = parse_size(text, size, info)?;
-        let mut spec = MechanismSpec { name: name.to_owned(), size, globals: 0 };
-        if let Some(suffix) = suffix {
-            spec.globals = parse_globals(text, suffix, info, &spec, registry)?;
-        }
-        Ok(spec)
+/// Reads `name`, `name:size` or `name:size+gN`, ignoring blanks around it.
+pub(crate) fn parse(text: &str, registry: &Registry) -> Result<MechanismSpec, SpecError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(SpecError::Empty { known: known(registry) });
     }
-
-    /// A valid spec of the mechanism: the one its documentation shows.
-    pub fn example(info: &MechanismInfo) -> Self {
-        MechanismSpec { name: info.name.to_owned(), size: info.size.as_ref().map(|size| size.example), globals: 0 }
+    let (body, suffix) = split(text, '+');
+    let (name, size) = split(body, ':');
+    let info = registry.get(name).ok_or_else(|| unknown_name(name, size, suffix, registry))?;
+    let size = parse_size(text, size, info)?;
+    let mut spec = MechanismSpec { name: name.to_owned(), size, globals: 0 };
+    if let Some(suffix) = suffix {
+        spec.globals = parse_globals(text, suffix, info, &spec, registry)?;
     }
-}
-
-fn split(text: &str, separator: char) -> (&str, Option<&str>) {
-    text.split_once(separator).map_or((text, None), |(head, tail)| (head, Some(tail)))
+    Ok(spec)
 }
 
 fn parse_size(text: &str, size: Option<&str>, info: &MechanismInfo) -> Result<Option<usize>, SpecError> {
-    let example = MechanismSpec::example(info).to_string();
+    let example = info.example().to_string();
     let name = || info.name.to_owned();
     match (&info.size, size) {
         (None, None) => Ok(None),
@@ -138,7 +105,7 @@ fn parse_globals(
     }
     if !info.allows_globals {
         let allowed: Vec<&MechanismInfo> = registry.iter().filter(|info| info.allows_globals).collect();
-        let example = allowed.first().map_or_else(String::new, |info| format!("{}+g1", MechanismSpec::example(info)));
+        let example = allowed.first().map_or_else(String::new, |info| format!("{}+g1", info.example()));
         return Err(SpecError::GlobalsNotAllowed {
             name,
             allowed: list(allowed.iter().map(|info| info.name)),
@@ -155,12 +122,6 @@ fn parse_globals(
     }
 }
 
-/// Decimal digits as a number. One too great for the machine stands for the greatest, which is over every limit.
-fn whole_number(text: &str) -> Option<usize> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().unwrap_or(usize::MAX))
-}
-
 /// The error for a name that is not in the registry, with the whole spec corrected when a name is close.
 fn unknown_name(name: &str, size: Option<&str>, suffix: Option<&str>, registry: &Registry) -> SpecError {
     let lower = name.to_lowercase();
@@ -173,8 +134,8 @@ fn unknown_name(name: &str, size: Option<&str>, suffix: Option<&str>, registry: 
     let Some((_, info)) = nearest else {
         return SpecError::Unknown { name, known: known(registry) };
     };
-    let mut spec = MechanismSpec::example(info);
-    // Keep the numbers that were written, as far as they are right.
+    let mut spec = info.example();
+    // Keep the numbers that were written if they are valid.
     if let (Some(parameter), Some(number)) = (&info.size, size.and_then(whole_number))
         && (parameter.min..=parameter.max).contains(&number)
     {

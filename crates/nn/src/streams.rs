@@ -1,21 +1,21 @@
-//! Where every random number comes from: separate streams of one seed, so that nothing drawn for one purpose shifts what
-//! is drawn for another. There is no global generator.
+//! Where every random number comes from: separate streams of one seed, so that draws for one purpose do not shift those for
+//! another. There is no global generator.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use semfocus_kernels::Key;
-pub use semfocus_kernels::Stream;
+use semfocus_core::Key;
+pub use semfocus_core::Stream;
 
-/// The key under which a stream draws.
-pub fn key(seed: u64, stream: Stream) -> Key {
+/// The key from which a stream draws.
+pub(crate) fn key(seed: u64, stream: Stream) -> Key {
     Key::of_stream(seed, stream)
 }
 
 /// `count` initial values of the parameter `name`, uniform in `[-bound, bound)`.
 ///
-/// Every parameter has a generator of its own, and values are drawn in row-major order: neither another parameter nor
-/// more rows at the end of this one (global tokens in the embedding) change what is drawn here.
-pub fn initial_values(seed: u64, name: &str, count: usize, bound: f64) -> Vec<f32> {
+/// Every parameter has its own generator, and values are drawn in row-major order, so neither another parameter nor more rows at
+/// the end of this one (global tokens in the embedding) change the values.
+pub(crate) fn initial_values(seed: u64, name: &str, count: usize, bound: f64) -> Vec<f32> {
     let mut generator = ChaCha8Rng::from_seed(key(seed, Stream::Init).named(name).generator_seed());
     let unit = |bits: u64| (bits >> 11) as f64 * 2f64.powi(-53); // [0, 1)
     (0..count).map(|_| ((2.0 * unit(generator.next_u64()) - 1.0) * bound) as f32).collect()

@@ -1,49 +1,48 @@
-//! What both forms of a sublayer, the [reference](mod@crate::reference) and the fused one, are told.
+//! The settings that both forms of a sublayer take, the [reference](mod@crate::reference) and the fused one.
 //!
 //! Random decisions of a layer are made at *sites*, children of the layer's key. Both forms ask for the same keys, so
 //! they drop the same values.
 
 use burn::tensor::{Bool, Tensor};
-use semfocus_kernels::{Dropout, RowReader, Watch};
-
-use crate::config::Activation;
+use semfocus_core::Activation;
+use semfocus_kernels::{Dropout, RowObserver, RowReader};
 
 /// Epsilon of every layer norm.
-pub const NORM_EPSILON: f64 = 1e-5;
+pub use semfocus_core::model::NORM_EPSILON;
 
 /// Sites of a layer: the children of its key.
-pub mod site {
+pub(crate) mod site {
     /// Dropout of the attention weights: row `(sequence · heads + head) · length + query`, column = key index.
-    pub const ATTENTION_WEIGHTS: u64 = 0;
+    pub(crate) const ATTENTION_WEIGHTS: u64 = 0;
     /// Dropout of the attention output: row `sequence · length + token`, column = feature; so are the next two.
-    pub const ATTENTION_OUTPUT: u64 = 1;
+    pub(crate) const ATTENTION_OUTPUT: u64 = 1;
     /// Dropout before the activation of the MLP.
-    pub const MLP_HIDDEN: u64 = 2;
+    pub(crate) const MLP_HIDDEN: u64 = 2;
     /// Dropout of the MLP output.
-    pub const MLP_OUTPUT: u64 = 3;
+    pub(crate) const MLP_OUTPUT: u64 = 3;
     /// What a mechanism draws from: [`Site::key`](crate::Site::key).
-    pub const MECHANISM: u64 = 4;
+    pub(crate) const MECHANISM: u64 = 4;
 }
 
 /// Settings of an attention sublayer in one forward pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionSettings {
-    /// Number of heads.
+    /// Number of attention heads.
     pub heads: usize,
-    /// Width of a head.
+    /// Width of a query, key or value in one head.
     pub d_head: usize,
     /// Factor of the scores, besides `1 / √d_head`.
     pub inverse_temperature: f64,
-    /// Epsilon of the norm.
+    /// Added to the variance in the norm.
     pub norm_epsilon: f64,
     /// Dropout of the attention weights.
     pub weight_dropout: Dropout,
-    /// Dropout of the output.
+    /// Dropout of the output, before the residual.
     pub output_dropout: Dropout,
 }
 
 impl AttentionSettings {
-    /// What the product of a query and a key is multiplied with to give their score.
+    /// A score is this times the product of a query and a key.
     pub fn score_scale(&self) -> f64 {
         self.inverse_temperature / (self.d_head as f64).sqrt()
     }
@@ -54,43 +53,44 @@ impl AttentionSettings {
 pub struct MlpSettings {
     /// Activation of the hidden layer.
     pub activation: Activation,
-    /// Epsilon of the norm.
+    /// Added to the variance in the norm.
     pub norm_epsilon: f64,
     /// Dropout of the hidden layer, before its activation.
     pub hidden_dropout: Dropout,
-    /// Dropout of the output.
+    /// Dropout of the output, before the residual.
     pub output_dropout: Dropout,
 }
 
-/// What an attention sublayer did, for those who want to look inside: each `[batch, heads, queries, keys]`.
+/// What an attention sublayer computed on the way to its result, each `[batch, heads, queries, keys]`.
 #[derive(Clone, Debug)]
 pub struct AttentionTrace {
     /// Scores of all keys.
     pub scores: Tensor<4>,
-    /// Which keys were kept.
+    /// Whether each key was kept.
     pub kept: Tensor<4, Bool>,
     /// Attention weights before dropout.
     pub weights: Tensor<4>,
 }
 
 impl AttentionTrace {
-    /// Shows every row to `watch`, as the fused form does; in single precision.
-    pub fn show<W: Watch>(&self, watch: &W) -> Vec<W::Seen> {
+    /// Shows every row to `observer`, as the fused form does, in single precision.
+    pub(crate) fn observe_rows<O: RowObserver>(&self, observer: &O) -> Vec<O::Observation> {
         let [batch, heads, queries, keys] = self.scores.dims();
         let floats = |tensor: &Tensor<4>| tensor.clone().into_data().iter::<f32>().collect::<Vec<f32>>();
         let (scores, weights) = (floats(&self.scores), floats(&self.weights));
         let kept: Vec<bool> = self.kept.clone().into_data().iter::<bool>().collect();
         let mut reader = RowReader::default();
         let sequences = (0..batch).map(|sequence| {
-            let mut seen = watch.begin(sequence);
+            let mut observation = observer.begin(sequence);
             for row in 0..heads * queries {
                 let at = (sequence * heads * queries + row) * keys;
                 let kept: Vec<u32> = (0..keys as u32).filter(|&key| kept[at + key as usize]).collect();
                 let weights: Vec<f32> = kept.iter().map(|&key| weights[at + key as usize]).collect();
                 let (head, query) = (row / queries, row % queries);
-                watch.row(&mut seen, &reader.read_weighted(head, query, &scores[at..at + keys], &kept, &weights));
+                observer
+                    .row(&mut observation, &reader.read_weighted(head, query, &scores[at..at + keys], &kept, &weights));
             }
-            seen
+            observation
         });
         sequences.collect()
     }

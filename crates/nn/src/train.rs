@@ -12,7 +12,7 @@ pub fn loss(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     activation::log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1)).mean().neg()
 }
 
-/// Examples that are worked on together.
+/// The examples of one step.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// `[batch, length]`.
@@ -21,7 +21,7 @@ pub struct Batch {
     pub labels: Tensor<1, Int>,
 }
 
-/// What a training step saw.
+/// Loss and gradient norm of a training step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepReport {
     /// Mean loss of the batch before the step.
@@ -47,7 +47,7 @@ pub fn step(
     let mut number = 0;
     let model = parameters::map(model, |_, mut value| {
         let values = value.as_mut_slice::<f32>().expect("models are trained in single precision");
-        // A parameter that took no part in the loss stays as it is.
+        // A parameter that the loss does not depend on stays as it is.
         if let Some(gradient) = &gradients[number] {
             optimizer.update(number, values, gradient, learning_rate);
         }
@@ -58,7 +58,7 @@ pub fn step(
     (model, report)
 }
 
-/// The gradients of all parameters, in the order of the model; none for a parameter that took no part in the loss.
+/// The gradients of all parameters, in the order of the model; `None` for a parameter that the loss does not depend on.
 pub fn parameter_gradients(model: &Encoder, gradients: Gradients) -> Vec<Option<Vec<f32>>> {
     struct Take(Gradients, Vec<Option<Vec<f32>>>);
     impl Visit for Take {
@@ -73,10 +73,10 @@ pub fn parameter_gradients(model: &Encoder, gradients: Gradients) -> Vec<Option<
     take.1
 }
 
-/// Scales the gradients so that their joint norm is at most `max`, and returns the norm they had.
+/// Scales the gradients so that their joint norm is at most `max`, and returns their norm before that.
 ///
-/// As PyTorch does it, by `max / (norm + 1e-6)` where that is below 1. The norm is summed in double precision and in a
-/// fixed order. If it is not finite the gradients are left as they are.
+/// As in PyTorch, the factor is `max / (norm + 1e-6)` where that is below 1. The norm is summed in double precision and in a fixed
+/// order. If it is not finite, the gradients are left as they are.
 pub fn clip_global_norm(gradients: &mut [Option<Vec<f32>>], max: f64) -> f64 {
     let norm = gradients.iter().flatten().map(|values| square_sum(values)).sum::<f64>().sqrt();
     let factor = max / (norm + 1e-6);
@@ -87,7 +87,7 @@ pub fn clip_global_norm(gradients: &mut [Option<Vec<f32>>], max: f64) -> f64 {
     norm
 }
 
-/// Sum of squares, in eight sums side by side, which the compiler turns into vector instructions.
+/// Sum of squares, as eight parallel sums, which the compiler turns into vector instructions.
 fn square_sum(values: &[f32]) -> f64 {
     let mut lanes = [0.0; 8];
     let (chunks, rest) = values.as_chunks::<8>();

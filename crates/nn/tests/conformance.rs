@@ -95,7 +95,7 @@ fn ties_equal_and_huge_scores() {
 fn a_wrong_fast_form_is_noticed() {
     // The check must be able to fail: a top-k that takes its ties from the wrong end.
     use semfocus_nn::mechanisms::TopK;
-    use semfocus_nn::{FastForm, Key, Mechanism, MechanismInfo, RowRule, Site};
+    use semfocus_nn::{Key, Mechanism, MechanismInfo, RowRule, Selection, Site};
     use std::sync::Arc;
 
     #[derive(Debug)]
@@ -109,8 +109,8 @@ fn a_wrong_fast_form_is_noticed() {
         fn keep(&self, scores: &burn::tensor::Tensor<4>, site: &Site) -> burn::tensor::Tensor<4, burn::tensor::Bool> {
             TopK { k: 5 }.keep(scores, site)
         }
-        fn fast(&self, _length: usize) -> Option<FastForm> {
-            Some(FastForm::Rule(Arc::new(Wrong)))
+        fn selection(&self, _length: usize) -> Option<Selection> {
+            Some(Selection::Rule(Arc::new(Wrong)))
         }
     }
     let info = Registry::standard().iter().next().expect("the registry is not empty").clone();

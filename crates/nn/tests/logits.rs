@@ -1,7 +1,7 @@
-//! `Encoder::logits`, the form for evaluation alone, gives what `Encoder::forward` gives.
+//! `Encoder::logits`, which is for evaluation only, gives the same as `Encoder::forward`.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Oddities, Pass, Registry};
+use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Quirks, Registry};
 
 fn tokens(batch: usize, length: usize) -> Tensor<2, Int> {
     let ids: Vec<i64> = (0..batch * length).map(|index| i64::from(Key::new(3).below(index as u32, 5))).collect();
@@ -56,8 +56,8 @@ fn what_cannot_be_folded_is_left_to_the_forward_pass() {
     assert!(is_refused(model("full", |config| config.d_model = 20)), "rows need padding");
     assert!(is_refused(model("full", |config| config.d_head = Some(4))), "folding would cost more than it saves");
     assert!(is_refused(model("full", |config| config.engine = Engine::Reference)));
-    let odd = Oddities { dropout_in_evaluation: true, ..Oddities::default() };
-    assert!(is_refused(model("full", |config| (config.dropout, config.oddities) = (0.1, odd))));
+    let odd = Quirks { dropout_in_evaluation: true, ..Quirks::default() };
+    assert!(is_refused(model("full", |config| (config.dropout, config.quirks) = (0.1, odd))));
     assert!(!is_refused(model("full", |config| config.dropout = 0.1)), "dropout is off in evaluation");
     let model = model("full", |_| {});
     assert!(model.logits(&model.token_rows(tokens(2, 6)), Pass::training(1, 0)).is_none(), "training needs dropout");

@@ -143,11 +143,11 @@ fn a_trace_shows_what_attention_did() {
         let globals = attention.spec.globals;
         let model = Encoder::new(small(Activation::Relu), attention, 3, &device).unwrap();
         let (batch, length) = (3, 5 + globals);
-        let pass = Pass::training(1, 4);
-        let (logits, traces) = model.forward_traced(tokens(batch, 5, 4, &device), pass);
+        let pass = Pass::evaluation(1, 4);
+        let (logits, traces) = model.trace(0, model.embedded(tokens(batch, 5, 4, &device)), pass);
         assert_eq!(logits.into_data(), model.forward(tokens(batch, 5, 4, &device), pass).into_data());
         assert_eq!(traces.len(), 2);
-        for trace in traces {
+        for trace in traces.into_iter().map(|layer| layer.attention) {
             assert_eq!(trace.scores.dims(), [batch, 2, length, length]);
             let kept: Vec<bool> = trace.kept.into_data().iter::<bool>().collect();
             let weights: Vec<f32> = trace.weights.into_data().iter::<f32>().collect();
@@ -189,20 +189,20 @@ fn passes_differ_where_they_should() {
     let [train0, train1] = [0, 1].map(|step| Pass::training(1, step));
     let [eval0, eval1] = [0, 1].map(|step| Pass::evaluation(1, step));
     let plain: fn(&mut ModelConfig) = |_| ();
-    // Dropout is drawn afresh in training, absent in evaluation.
+    // Dropout is drawn anew for every training step, and absent in evaluation.
     assert_ne!(logits("full", plain, train0), logits("full", plain, train1));
     assert_eq!(logits("full", plain, train0), logits("full", plain, train0));
     assert_eq!(logits("full", plain, eval0), logits("full", plain, eval1));
     assert_eq!(logits("full", |c| c.dropout = 0.0, train0), logits("full", plain, eval0));
-    // Random keys are drawn afresh in evaluation too.
+    // Random keys are drawn anew in evaluation too.
     assert_ne!(logits("randomk:2", plain, eval0), logits("randomk:2", plain, eval1));
-    // The oddities: dropout that stays, the norm without epsilon, padding.
-    let stays: fn(&mut ModelConfig) = |c| c.oddities.dropout_in_evaluation = true;
+    // The quirks: dropout that stays, the norm without epsilon, padding.
+    let stays: fn(&mut ModelConfig) = |c| c.quirks.dropout_in_evaluation = true;
     assert_ne!(logits("full", stays, eval0), logits("full", stays, eval1));
-    assert_ne!(logits("full", |c| c.oddities.first_norm_without_eps = true, eval0), logits("full", plain, eval0));
+    assert_ne!(logits("full", |c| c.quirks.first_norm_without_eps = true, eval0), logits("full", plain, eval0));
     let padded: fn(&mut ModelConfig) = |c| {
         c.pad_token = Some(3);
-        c.oddities.pad_to_mask_multiple = true;
+        c.quirks.pad_to_mask_multiple = true;
     };
     assert_eq!(logits("full", padded, eval0), logits("full", plain, eval0), "no size, no padding");
     assert_eq!(logits("topk:7", padded, eval0), logits("topk:7", plain, eval0), "7 tokens are a multiple of 7");

@@ -23,7 +23,7 @@ fn printing_and_parsing_round_trip() {
 fn every_example_of_the_registry_can_be_parsed() {
     let registry = Registry::standard();
     for info in registry.iter() {
-        let example = MechanismSpec::example(info);
+        let example = info.example();
         assert_eq!(registry.parse(&example.to_string()).unwrap().spec, example);
         if info.allows_globals {
             assert_eq!(registry.parse(&format!("{example}+g2")).unwrap().spec.globals, 2);

@@ -1,4 +1,4 @@
-//! Training as a whole: the same bits whatever the threads, and short pinned loss curves.
+//! Training as a whole: the same bits with any number of threads, and short pinned loss curves.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_nn::conformance::specs;

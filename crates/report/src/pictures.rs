@@ -3,11 +3,11 @@
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
-use semfocus_analysis::stats::{Arrival, KaplanMeier, Step, quantile};
+use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
+use semfocus_core::Metric;
 use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
-use semfocus_lab::settings::Metric;
-use semfocus_lab::store::{State, StoredTrial};
+use semfocus_store::{State, StoredTrial};
 
 use crate::palette;
 
@@ -270,8 +270,8 @@ fn pairs(point: &PointEvidence, mechanism: &str) -> Option<Pairs> {
     }
     let pairs = point.of_mechanism(BASELINE).filter_map(|(full, baseline)| {
         let (_, other) = point.of_mechanism(mechanism).find(|(trial, _)| trial.entry.seed == full.entry.seed)?;
-        let epochs = |arrival: Arrival| if arrival.arrived { arrival.time } else { f64::INFINITY };
-        Some((epochs(baseline.arrival), epochs(other.arrival)))
+        let epochs = |trial: TimeToTarget| if trial.reached { trial.time } else { f64::INFINITY };
+        Some((epochs(baseline.time_to_target), epochs(other.time_to_target)))
     });
     let pairs: Vec<(f64, f64)> = pairs.collect();
     (!pairs.is_empty()).then(|| Pairs { series: palette::series(mechanism), pairs })

@@ -1,6 +1,6 @@
 //! The regions in which the conditions of the theory hold, as figures and as CSV.
 
-use semfocus_analysis::theory::conditions::{FULL_DISPERSIONS, SINKS, least_separation_w, least_separation_x};
+use semfocus_analysis::theory::conditions::{FULL_DISPERSIONS, SINKS, min_separation_w, min_separation_x};
 use semfocus_figure::charts::small_multiples;
 use semfocus_figure::{
     Axis, ColourMap, Dash, Figure, Filling, Interpolation, Line, Mark, Marker, Paint, Panel, Series, Style, TWO_COLUMNS,
@@ -16,9 +16,9 @@ const SHOWN: (f64, f64) = (1e-4, 1.0);
 pub fn pictures() -> Vec<Picture> {
     let above =
         "For each full dispersion δs, the condition holds above the line. A line ends where no separation is enough.";
-    let w = panel("", least_separation_w);
+    let w = panel("", min_separation_w);
     let x =
-        SINKS.map(|sink| panel(&format!("sink β = {sink}"), move |full, share| least_separation_x(full, share, sink)));
+        SINKS.map(|sink| panel(&format!("sink β = {sink}"), move |full, share| min_separation_x(full, share, sink)));
     vec![
         picture(
             "regions-w",
@@ -50,11 +50,11 @@ pub fn csv() -> String {
         }
     };
     for full in FULL_DISPERSIONS {
-        add("w", None, full, boundary(|share| least_separation_w(full, share)));
+        add("w", None, full, boundary(|share| min_separation_w(full, share)));
     }
     for sink in SINKS {
         for full in FULL_DISPERSIONS {
-            add("x", Some(sink), full, boundary(|share| least_separation_x(full, share, sink)));
+            add("x", Some(sink), full, boundary(|share| min_separation_x(full, share, sink)));
         }
     }
     to_csv(lines.iter().map(|line| line.iter().map(String::as_str).collect()))

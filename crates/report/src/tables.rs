@@ -4,7 +4,7 @@ use semfocus_analysis::evidence::robustness::{Robustness, robustness};
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
 use semfocus_analysis::evidence::verdict::p_text;
 use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed};
-use semfocus_analysis::stats::{Arrival, Interval};
+use semfocus_analysis::stats::{Interval, TimeToTarget};
 
 /// A table as text: for every cell what people see and what programs read.
 #[derive(Clone, Debug, PartialEq)]
@@ -302,10 +302,10 @@ fn robustness_table(evidence: &Evidence) -> Table {
         number("points", "points", |row| Cell::text(row.points)),
         number("faster", "faster", |row| Cell::text(row.faster)),
         number("slower", "slower", |row| Cell::text(row.slower)),
-        number("min", "least_speedup", |row| Cell::ratio(row.least.as_ref().map(|(ratio, _)| *ratio))),
-        text("at", "least_at", |row| Cell::text(row.least.as_ref().map_or("–", |(_, point)| point))),
-        number("max", "greatest_speedup", |row| Cell::ratio(row.greatest.as_ref().map(|(ratio, _)| *ratio))),
-        text("at", "greatest_at", |row| Cell::text(row.greatest.as_ref().map_or("–", |(_, point)| point))),
+        number("min", "least_speedup", |row| Cell::ratio(row.min.as_ref().map(|(ratio, _)| *ratio))),
+        text("at", "least_at", |row| Cell::text(row.min.as_ref().map_or("–", |(_, point)| point))),
+        number("max", "greatest_speedup", |row| Cell::ratio(row.max.as_ref().map(|(ratio, _)| *ratio))),
+        text("at", "greatest_at", |row| Cell::text(row.max.as_ref().map_or("–", |(_, point)| point))),
     ];
     let caption = "Points of the grid at which a mechanism learns faster or slower than full attention, including those where \
         all seeds agree but are too few for a significance test; the smallest and the largest speed-up in epochs, \
@@ -317,7 +317,7 @@ fn trials(evidence: &Evidence) -> Table {
     struct Row<'a> {
         observed: &'a Observed,
         /// When the goal was reached.
-        reached: Option<Arrival>,
+        reached: Option<TimeToTarget>,
     }
     let columns = [
         text("mechanism", "mechanism", |row: &Row| Cell::text(&row.observed.trial.entry.mechanism)),
@@ -350,8 +350,8 @@ fn trials(evidence: &Evidence) -> Table {
     let rows: Vec<Row> = evidence
         .trials()
         .map(|observed| {
-            let arrival = observed.measures.as_ref().map(|measures| measures.arrival);
-            Row { observed, reached: arrival.filter(|arrival| arrival.arrived) }
+            let time = observed.measures.as_ref().map(|measures| measures.time_to_target);
+            Row { observed, reached: time.filter(|time| time.reached) }
         })
         .collect();
     let caption = "Every trial, with the epochs, training operations and seconds it needed to reach the goal; the last column \

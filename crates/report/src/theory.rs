@@ -5,10 +5,10 @@ use semfocus_analysis::evidence::{Evidence, PointEvidence};
 use semfocus_analysis::stats::{median, quantile};
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{PREDICTION_RULE, Pair, PairAt, Row, pairs};
+use semfocus_core::Metric;
 use semfocus_figure::charts::{Curve, curve_panel};
 use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, Sharing};
-use semfocus_lab::probe::{ProbeRecord, Relevance, Summary};
-use semfocus_lab::settings::Metric;
+use semfocus_store::records::{ProbeRecord, Relevance, Summary};
 
 use crate::page::finding_list;
 use crate::palette;
@@ -370,7 +370,7 @@ fn steepness_table(evidence: &Evidence) -> Table {
         number("lg λ of all", "log10_lipschitz_all", |line| line.bound(|profile, _| profile.all)),
     ];
     let lines = layers(evidence).into_iter().map(|of| {
-        let profiles = of.last.iter().map(|record| Profile::from_probe(record)).collect();
+        let profiles = of.last.iter().map(|record| Profile::from_record(record)).collect();
         Line { of, profiles }
     });
     let lines: Vec<Line> = lines.collect();

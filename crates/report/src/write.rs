@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::Evidence;
 use semfocus_figure::{Background, ExportError};
-use semfocus_lab::Store;
-use semfocus_lab::store::{StoreError, files::write_whole};
+use semfocus_store::{Store, StoreError, files::write_whole};
 
 use crate::pictures::Picture;
 use crate::section::Section;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_figure::Background;
-use semfocus_lab::store::made_up::{self, MadeUp};
-use semfocus_lab::store::{State, Store};
-use semfocus_lab::{Experiment, Request, Trial};
+use semfocus_fixture::{self as fixture, Fixture};
 use semfocus_report::{Written, pictures, tables};
+use semfocus_store::{State, Store};
 
 /// A folder that is removed on drop.
 struct Scratch(PathBuf);
@@ -27,26 +27,29 @@ fn scratch(name: &str) -> Scratch {
 const EPOCHS: usize = 20;
 
 fn experiment(name: &str, mechanisms: &[&str], seeds: usize) -> Experiment {
-    Experiment::resolve(&Request {
-        experiment: name.to_owned(),
-        scale: Some(semfocus_lab::Scale::Full),
-        mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
-        seeds: Some(seeds),
-        epochs: Some(EPOCHS),
-        ..Request::default()
-    })
+    Experiment::resolve(
+        &Request {
+            experiment: name.to_owned(),
+            scale: Some(semfocus_core::Scale::Full),
+            mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
+            seeds: Some(seeds),
+            epochs: Some(EPOCHS),
+            ..Request::default()
+        },
+        &AnyName,
+    )
     .unwrap()
 }
 
-fn jump(at: Option<usize>) -> MadeUp {
-    let records = (1..=EPOCHS).map(|epoch| made_up::jump(epoch, at, 0.99)).collect();
-    MadeUp { records, state: State::Finished, probes: Vec::new() }
+fn jump(at: Option<usize>) -> Fixture {
+    let records = (1..=EPOCHS).map(|epoch| fixture::jump(epoch, at, 0.99)).collect();
+    Fixture { records, state: State::Finished, probes: Vec::new() }
 }
 
 /// Full attention learns late, top-k early, the band never.
-fn usual(trial: &Trial) -> Option<MadeUp> {
-    let seed = semfocus_lab::study::SEEDS.iter().position(|seed| *seed == trial.settings.seed).unwrap();
-    Some(jump(match trial.settings.mechanism.as_str() {
+fn usual(trial: &TrialSettings) -> Option<Fixture> {
+    let seed = semfocus_core::study::SEEDS.iter().position(|seed| *seed == trial.seed).unwrap();
+    Some(jump(match trial.mechanism.as_str() {
         "full" => Some(10 + seed),
         "banded:5" => None,
         _ => Some(2 + seed % 2),
@@ -54,7 +57,7 @@ fn usual(trial: &Trial) -> Option<MadeUp> {
 }
 
 fn finished(dir: &Path) -> Store {
-    made_up::made_up(dir, &experiment("even-pairs", &["full", "topk:5", "banded:5"], 5), usual).unwrap()
+    fixture::store(dir, &experiment("even-pairs", &["full", "topk:5", "banded:5"], 5), usual).unwrap()
 }
 
 fn write(store: &Store) -> Written {
@@ -138,19 +141,18 @@ fn figures_of_a_run_are_as_pinned() {
 fn an_unfinished_run_says_what_is_missing() {
     let scratch = scratch("unfinished");
     let store =
-        made_up::made_up(
-            &scratch.0,
-            &experiment("even-pairs", &["full", "topk:5", "banded:5"], 2),
-            |trial| match trial.settings.mechanism.as_str() {
-                "banded:5" => None,
-                "full" => Some(MadeUp {
-                    records: (1..=6).map(|epoch| made_up::jump(epoch, None, 0.5)).collect(),
-                    state: State::Interrupted,
-                    probes: Vec::new(),
-                }),
-                _ => Some(jump(Some(3))),
-            },
-        )
+        fixture::store(&scratch.0, &experiment("even-pairs", &["full", "topk:5", "banded:5"], 2), |trial| match trial
+            .mechanism
+            .as_str()
+        {
+            "banded:5" => None,
+            "full" => Some(Fixture {
+                records: (1..=6).map(|epoch| fixture::jump(epoch, None, 0.5)).collect(),
+                state: State::Interrupted,
+                probes: Vec::new(),
+            }),
+            _ => Some(jump(Some(3))),
+        })
         .unwrap();
     let written = write(&store);
     assert_eq!(written.missing, 4);
@@ -164,7 +166,7 @@ fn an_unfinished_run_says_what_is_missing() {
 #[test]
 fn a_run_without_an_epoch_has_a_page_without_figures() {
     let scratch = scratch("nothing");
-    let store = made_up::made_up(&scratch.0, &experiment("even-pairs", &["full", "topk:5"], 1), |_| None).unwrap();
+    let store = fixture::store(&scratch.0, &experiment("even-pairs", &["full", "topk:5"], 1), |_| None).unwrap();
     let written = write(&store);
     assert!(written.figures.is_empty());
     assert!(std::fs::read_to_string(&written.page).unwrap().contains("2 of 2 trials are not finished"));
@@ -179,7 +181,7 @@ fn a_grid_gets_small_multiples() {
     std::fs::write(&file, text).unwrap();
     let dir = scratch.0.join("run");
     let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 3);
-    let written = write(&made_up::made_up(&dir, &experiment, usual).unwrap());
+    let written = write(&fixture::store(&dir, &experiment, usual).unwrap());
     assert_eq!(written.figures, ["grid-training-loss", "grid-heldout-accuracy", "grid-speedup"]);
     assert_eq!(written.tables, ["mechanisms", "against-full", "robustness", "trials"]);
     let page = std::fs::read_to_string(&written.page).unwrap();
@@ -214,20 +216,20 @@ fn damaged_stores_are_refused_with_their_place() {
 }
 
 /// Probes after epochs 0, 10 and 20: the conditions begin to hold for top-k attention when full attention's scores spread.
-fn probed(trial: &Trial) -> Option<MadeUp> {
-    let probe = |epoch: usize| match trial.settings.mechanism.as_str() {
-        "full" => made_up::probe(epoch, 40, 1.0 + epoch as f64, None, 40.0),
-        "topk:5" => made_up::probe(epoch, 5, 2.0, Some(0.02), 6.0),
-        _ => made_up::probe(epoch, 5, 2.0, Some(-0.5), 5.0),
+fn probed(trial: &TrialSettings) -> Option<Fixture> {
+    let probe = |epoch: usize| match trial.mechanism.as_str() {
+        "full" => fixture::probe(epoch, 40, 1.0 + epoch as f64, None, 40.0),
+        "topk:5" => fixture::probe(epoch, 5, 2.0, Some(0.02), 6.0),
+        _ => fixture::probe(epoch, 5, 2.0, Some(-0.5), 5.0),
     };
-    Some(MadeUp { probes: [0, 10, 20].map(probe).to_vec(), ..usual(trial)? })
+    Some(Fixture { probes: [0, 10, 20].map(probe).to_vec(), ..usual(trial)? })
 }
 
 #[test]
 fn probes_get_a_section_with_a_verdict_for_each_condition() {
     let scratch = scratch("probed");
     let experiment = experiment("even-pairs", &["full", "topk:5", "banded:5"], 2);
-    let store = made_up::made_up(&scratch.0, &experiment, probed).unwrap();
+    let store = fixture::store(&scratch.0, &experiment, probed).unwrap();
     let written = write(&store);
     for figure in ["theory-course", "prediction"] {
         assert!(written.figures.iter().any(|name| name == figure), "{:?}", written.figures);

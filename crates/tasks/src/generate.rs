@@ -13,11 +13,13 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use semfocus_kernels::{Key, Stream, fnv_1a};
+use semfocus_core::{Key, Stream, fnv_1a};
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
-use crate::settings::{Settings, SettingsError};
+use semfocus_core::DataSettings;
+
+use crate::settings::SettingsError;
 use crate::task::{Label, Recipe, TaskInfo, Token};
 
 /// The parts of a data set.
@@ -91,7 +93,7 @@ pub struct Unlikely {
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum GenerateError {
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    DataSettings(#[from] SettingsError),
     #[error(
         "`{task}` found no expression of length {length} in {attempts} attempts; allow a wider range of lengths or \
          change the parameters of the procedure"
@@ -126,16 +128,16 @@ impl<'a> Examples<'a> {
     /// The examples of a split. Without one, all sequences of the task may occur, drawn from a stream of their own.
     pub fn new(
         task: &'a TaskInfo,
-        settings: &Settings,
+        settings: &DataSettings,
         trial_seed: u64,
         split: Option<SplitName>,
     ) -> Result<Self, SettingsError> {
-        let (lengths, seed) = (settings.check(task)?, settings.seed_for(trial_seed));
+        let (lengths, seed) = (task.check(settings)?, settings.seed_for(trial_seed));
         let stream = split.map_or(3, |split| split as u64);
         Ok(Examples {
             task,
             recipe: Recipe { lengths, listops: settings.listops },
-            length: settings.length_for(task).to_string(),
+            length: task.length_for(settings).to_string(),
             seed,
             split,
             random: Random::new(Key::of_stream(seed, Stream::Data).named(task.name).child(stream)),
@@ -279,12 +281,12 @@ pub struct Dataset {
 
 impl Dataset {
     /// Generates the splits of a task: a pure function of its arguments. `settings.seed` takes precedence over the trial's.
-    pub fn generate(task: &TaskInfo, settings: &Settings, trial_seed: u64) -> Result<Self, GenerateError> {
-        let (pad, width) = (task.pad(), settings.length_for(task).width());
+    pub fn generate(task: &TaskInfo, settings: &DataSettings, trial_seed: u64) -> Result<Self, GenerateError> {
+        let (pad, width) = (task.pad(), task.length_for(settings).width());
         let make = |name: SplitName| -> Result<Split, GenerateError> {
             let mut examples = Examples::new(task, settings, trial_seed, Some(name))?;
             let mut split = Split::new(width);
-            for _ in 0..settings.sizes.get(name) {
+            for _ in 0..name.size_in(&settings.sizes) {
                 let example = examples.draw()?;
                 split.push(&example.tokens, example.label, pad);
             }

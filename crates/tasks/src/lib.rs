@@ -15,13 +15,13 @@
 //! | properties of a data set: balance, copies, baselines | [`audit`] |
 //!
 //! ```
-//! use semfocus_tasks::{Dataset, Settings, Tasks};
+//! use semfocus_tasks::{Dataset, DataSettings, Tasks};
 //!
 //! let tasks = Tasks::standard();
 //! let parity = tasks.find("parity")?;
 //! assert_eq!(parity.label(&[1, 0, 1, 1])?, 1); // three ones: odd
 //!
-//! let data = Dataset::generate(parity, &Settings::default(), 7)?;
+//! let data = Dataset::generate(parity, &DataSettings::default(), 7)?;
 //! assert_eq!((data.train.len(), data.held_out.len(), data.width), (5000, 2000, 40));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -45,6 +45,7 @@ pub use generate::{Dataset, Example, Examples, GenerateError, Split, SplitName, 
 pub use lines::{Lines, ReadError, label_line};
 pub use own::OwnData;
 pub use random::Random;
-pub use settings::{FileSet, Length, ListOps, Settings, SettingsError, Sizes};
+pub use semfocus_core::data::{DataSettings, FileSet, Length, ListOps, Sizes};
+pub use settings::SettingsError;
 pub use source::{Source, SourceError};
 pub use task::{Illegal, Label, Recipe, Symbol, TaskInfo, Tasks, Token, UnknownTask, symbol};

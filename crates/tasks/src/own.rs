@@ -13,14 +13,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use semfocus_kernels::fnv_1a;
+use semfocus_core::fnv_1a;
 
 use crate::formats::{Format, NoTsv, Writer};
 use crate::generate::{Dataset, Split, SplitName};
 use crate::lines::{Lines, ReadError};
-use crate::settings::{Settings, Sizes};
 use crate::task::{Label, Token};
 use reading::Reading;
+use semfocus_core::data::{DataSettings, Sizes};
 
 /// The contents of a data file that is to be split, or of one file for each split.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl OwnData {
     }
 
     fn file_size(&self, split: SplitName) -> usize {
-        self.file_sizes.map_or(0, |sizes| sizes.get(split))
+        self.file_sizes.map_or(0, |sizes| split.size_in(&sizes))
     }
 
     /// The split in whose file an example stands.
@@ -147,7 +147,7 @@ impl OwnData {
     pub fn checksum(&self) -> u64 {
         let names = self.alphabet.iter().chain(&self.classes).flat_map(|name| name.bytes().chain([0]));
         let examples = self.iter().flat_map(|(tokens, label)| tokens.iter().copied().chain([Token::MAX, label]));
-        let sizes = self.file_sizes.map(|sizes| SplitName::ALL.map(|split| sizes.get(split) as u64));
+        let sizes = self.file_sizes.map(|sizes| SplitName::ALL.map(|split| split.size_in(&sizes) as u64));
         let sizes = sizes.into_iter().flatten().flat_map(u64::to_le_bytes);
         fnv_1a(names.chain(examples.flat_map(u16::to_le_bytes)).chain(sizes))
     }
@@ -163,7 +163,7 @@ impl OwnData {
     /// If there is one file for each split, that decides, and the seed does not matter. A single file is split as generated
     /// data is: [`SplitName::for_sequence`] decides where each sequence belongs, so copies of a sequence stay together, and
     /// the test split's share stays aside even if no test split is asked for.
-    pub fn dataset(&self, settings: &Settings, trial_seed: u64) -> Dataset {
+    pub fn dataset(&self, settings: &DataSettings, trial_seed: u64) -> Dataset {
         let (pad, width, seed) = (self.pad(), self.width(), settings.seed_for(trial_seed));
         let mut splits = SplitName::ALL.map(|_| Split::new(width));
         for (index, (tokens, label)) in self.iter().enumerate() {
@@ -172,7 +172,7 @@ impl OwnData {
                 None => SplitName::for_sequence(seed, tokens),
             };
             let split = &mut splits[name as usize];
-            if split.len() < settings.sizes.get(name) {
+            if split.len() < name.size_in(&settings.sizes) {
                 split.push(tokens, label, pad);
             }
         }

@@ -5,7 +5,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use semfocus_kernels::Key;
+use semfocus_core::Key;
 
 /// A random number generator with exactly reproducible results.
 #[derive(Clone, Debug)]

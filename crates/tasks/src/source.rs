@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::generate::{Dataset, GenerateError};
 use crate::lines::ReadError;
 use crate::own::OwnData;
-use crate::settings::{FileSet, Settings, Sizes};
 use crate::task::{TaskInfo, Tasks, Token, UnknownTask};
+use semfocus_core::data::{DataSettings, FileSet, Sizes};
 
 /// A task or data files.
 #[derive(Clone, Debug)]
@@ -43,7 +43,8 @@ impl Source {
     pub fn find(name: &str, tasks: &Tasks, files: &FileSet) -> Result<Self, SourceError> {
         match files {
             FileSet { train: Some(train), held_out: Some(held_out), test } => {
-                Ok(Source::Own(OwnData::read_files(name, train, held_out, test.as_deref())?))
+                let test = test.as_ref().map(Path::new);
+                Ok(Source::Own(OwnData::read_files(name, Path::new(train), Path::new(held_out), test)?))
             }
             FileSet { train: Some(_), held_out: None, .. } => Err(SourceError::NoHeldOutFile),
             FileSet { held_out: Some(_), .. } => Err(SourceError::NoTrainFile("held_out_file")),
@@ -73,7 +74,7 @@ impl Source {
 
     /// The splits that a trial sees. They depend on `settings.seed` or, without it, on the trial's seed. With data files
     /// the sizes are upper limits.
-    pub fn dataset(&self, settings: &Settings, trial_seed: u64) -> Result<Dataset, GenerateError> {
+    pub fn dataset(&self, settings: &DataSettings, trial_seed: u64) -> Result<Dataset, GenerateError> {
         match self {
             Source::Task(task) => Dataset::generate(task, settings, trial_seed),
             Source::Own(own) => Ok(own.dataset(settings, trial_seed)),
@@ -102,9 +103,9 @@ impl Source {
     }
 
     /// The length to which every sequence is padded.
-    pub fn width(&self, settings: &Settings) -> usize {
+    pub fn width(&self, settings: &DataSettings) -> usize {
         match self {
-            Source::Task(task) => settings.length_for(task).width(),
+            Source::Task(task) => task.length_for(settings).width(),
             Source::Own(own) => own.width(),
         }
     }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::settings::{Length, ListOps};
 use crate::tasks;
+use semfocus_core::data::{Length, ListOps};
 
 /// A token id: the token's position in the alphabet of its task.
 pub type Token = u16;
@@ -77,7 +77,7 @@ pub type Evaluate = fn(&[Token]) -> Result<Label, Illegal>;
 /// generating fails with an error. So a task can be defined in any crate:
 ///
 /// ```
-/// use semfocus_tasks::{Dataset, Illegal, Label, Random, Recipe, Settings, Symbol, TaskInfo, Tasks, Token, Unlikely, symbol};
+/// use semfocus_tasks::{Dataset, Illegal, Label, Random, Recipe, DataSettings, Symbol, TaskInfo, Tasks, Token, Unlikely, symbol};
 ///
 /// const BITS: &[Symbol] = &[symbol("0", "zero"), symbol("1", "one")];
 ///
@@ -98,7 +98,7 @@ pub type Evaluate = fn(&[Token]) -> Result<Label, Illegal>;
 /// }
 ///
 /// let tasks = Tasks::standard().with(FIRST_BIT);
-/// let data = Dataset::generate(tasks.find("first-bit")?, &Settings::default(), 1)?;
+/// let data = Dataset::generate(tasks.find("first-bit")?, &DataSettings::default(), 1)?;
 /// assert_eq!(data.train.len(), 5000);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -3,10 +3,10 @@
 mod common;
 
 use common::task;
-use semfocus_tasks::{Audit, Dataset, Length, Lines, OwnData, Settings, Sizes};
+use semfocus_tasks::{Audit, DataSettings, Dataset, Length, Lines, OwnData, Sizes};
 
 fn audit(name: &str) -> Audit {
-    Audit::new(&Dataset::generate(&task(name), &Settings::default(), 1).unwrap())
+    Audit::new(&Dataset::generate(&task(name), &DataSettings::default(), 1).unwrap())
 }
 
 fn accuracy(audit: &Audit, baseline: &str) -> f64 {
@@ -49,7 +49,7 @@ fn finds_no_leak_in_generated_data() {
 fn finds_leaks_copies_and_contradictions() {
     let text = "0 1\t1\n0 1\t0\n1 1\t1\n0 0\t1\n";
     let own = OwnData::parse("x".to_owned(), Lines::new("x", text.as_bytes())).unwrap();
-    let mut data = own.dataset(&Settings::default(), 1);
+    let mut data = own.dataset(&DataSettings::default(), 1);
     // Put everything into both splits by hand.
     let all: Vec<_> = own.iter().collect();
     for split in [&mut data.train, &mut data.held_out] {
@@ -73,7 +73,7 @@ fn finds_leaks_copies_and_contradictions() {
 
 #[test]
 fn histogram_counts_every_sequence_once() {
-    let settings = Settings::with_length(Length::Between(10, 60));
+    let settings = DataSettings::with_length(Length::Between(10, 60));
     let audit = Audit::new(&Dataset::generate(&task("parity"), &settings, 1).unwrap());
     assert_eq!(audit.lengths.iter().map(|bin| bin.examples).sum::<usize>(), 7000);
     assert_eq!((audit.lengths[0].from, audit.lengths.last().unwrap().to), (10, 60));
@@ -82,7 +82,7 @@ fn histogram_counts_every_sequence_once() {
 
 #[test]
 fn empty_splits_are_no_trouble() {
-    let settings = Settings { sizes: Sizes { train: 0, held_out: 0, test: 5 }, ..Settings::default() };
+    let settings = DataSettings { sizes: Sizes { train: 0, held_out: 0, test: 5 }, ..DataSettings::default() };
     let audit = Audit::new(&Dataset::generate(&task("parity"), &settings, 1).unwrap());
     assert!(audit.baselines.is_empty() && audit.splits.len() == 1);
 }

@@ -4,14 +4,14 @@
 mod common;
 
 use common::{assert_fits, chi_squared, task};
-use semfocus_kernels::Key;
+use semfocus_core::Key;
 use semfocus_tasks::Recipe;
 use semfocus_tasks::random::Random;
-use semfocus_tasks::{Dataset, Examples, Length, ListOps, Settings, SplitName, Token};
+use semfocus_tasks::{DataSettings, Dataset, Examples, Length, ListOps, SplitName, Token};
 
 fn sequences(name: &str, length: usize, count: usize) -> Vec<Vec<Token>> {
     let task = task(name);
-    let settings = Settings::with_length(Length::Exactly(length));
+    let settings = DataSettings::with_length(Length::Exactly(length));
     let mut examples = Examples::new(&task, &settings, 11, None).unwrap();
     (0..count).map(|_| examples.draw().unwrap().tokens).collect()
 }
@@ -186,7 +186,7 @@ fn listops_nodes_follow_the_procedure() {
 
 #[test]
 fn listops_label_shares_are_those_of_another_implementation() {
-    let data = Dataset::generate(&task("listops"), &Settings::default(), 1).unwrap();
+    let data = Dataset::generate(&task("listops"), &DataSettings::default(), 1).unwrap();
     let mut ours = [0usize; 10];
     data.train.labels.iter().chain(&data.held_out.labels).for_each(|&label| ours[usize::from(label)] += 1);
     let total: usize = ours.iter().sum();
@@ -206,7 +206,7 @@ fn listops_label_shares_are_those_of_another_implementation() {
 #[test]
 fn lengths_of_a_range_are_uniform_and_sequences_are_padded() {
     let task = task("parity");
-    let settings = Settings::with_length(Length::Between(20, 40));
+    let settings = DataSettings::with_length(Length::Between(20, 40));
     let data = Dataset::generate(&task, &settings, 3).unwrap();
     assert_eq!(data.width, 40);
     let counts = tally(21, data.train.lengths.iter().map(|length| length - 20));

@@ -1,9 +1,9 @@
 //! Data files of your own, one for each split.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use semfocus_tasks::{Audit, FileSet, OwnData, Settings, Sizes, Source, SourceError, Tasks};
+use semfocus_tasks::{Audit, DataSettings, FileSet, OwnData, Sizes, Source, SourceError, Tasks};
 
 /// A folder for the files of one test, removed afterwards.
 struct Folder(PathBuf);
@@ -19,7 +19,7 @@ impl Folder {
         let file = |name: &str, text: &str| {
             let path = self.0.join(name);
             fs::write(&path, text).unwrap();
-            Some(path)
+            Some(path.display().to_string())
         };
         FileSet {
             train: file("films.txt", train),
@@ -45,8 +45,8 @@ impl Drop for Folder {
     }
 }
 
-fn sizes(train: usize, held_out: usize, test: usize) -> Settings {
-    Settings { sizes: Sizes { train, held_out, test }, ..Settings::default() }
+fn sizes(train: usize, held_out: usize, test: usize) -> DataSettings {
+    DataSettings { sizes: Sizes { train, held_out, test }, ..DataSettings::default() }
 }
 
 const TRAIN: &str = "good film\tyes\nbad film\tno\ngood\tyes\ngood\tyes\n";
@@ -81,7 +81,7 @@ fn the_data_set_may_have_any_name_and_no_test_file() {
     for name in ["reviews", "parity", "no/such/file.txt"] {
         let source = Source::find(name, &Tasks::standard(), &files).unwrap();
         assert_eq!(source.default_sizes(), Sizes { train: 4, held_out: 2, test: 0 });
-        let data = source.dataset(&Settings::default(), 1).unwrap();
+        let data = source.dataset(&DataSettings::default(), 1).unwrap();
         assert_eq!((data.name.as_str(), data.classes, data.test.len()), (name, 2, 0));
     }
 }
@@ -101,7 +101,7 @@ fn the_checksum_covers_all_files_and_their_borders() {
     assert!(!others.contains(&first));
     let single = folder.files("0 1\t1\n1 1\t0\n0 0\t0\n1 0\t1\n", "0\t1\n", None).train.unwrap();
     assert_eq!(
-        OwnData::read(&single).unwrap().checksum(),
+        OwnData::read(Path::new(&single)).unwrap().checksum(),
         0x1ff6_4107_aa87_589d,
         "stored trials refer to the checksum of a single file"
     );

@@ -7,14 +7,16 @@ use std::io::{BufReader, Cursor, Read};
 use common::task;
 use proptest::prelude::*;
 use semfocus_tasks::formats::nested;
-use semfocus_tasks::{Examples, Format, Lines, OwnData, ReadError, Settings, Sizes, Tasks, Token, Writer, label_line};
+use semfocus_tasks::{
+    DataSettings, Examples, Format, Lines, OwnData, ReadError, Sizes, Tasks, Token, Writer, label_line,
+};
 
 fn parse(bytes: &[u8]) -> Result<OwnData, ReadError> {
     OwnData::parse("mine".to_owned(), Lines::new("mine.txt", Cursor::new(bytes)))
 }
 
-fn with_sizes(train: usize, held_out: usize, test: usize) -> Settings {
-    Settings { sizes: Sizes { train, held_out, test }, ..Settings::default() }
+fn with_sizes(train: usize, held_out: usize, test: usize) -> DataSettings {
+    DataSettings { sizes: Sizes { train, held_out, test }, ..DataSettings::default() }
 }
 
 fn complaint(text: &str) -> String {
@@ -82,7 +84,7 @@ fn copies_stay_in_one_split() {
         (&all.train, &all.held_out),
         "the test share stays aside"
     );
-    let one_seed = Settings { seed: Some(3), ..with_sizes(10_000, 10_000, 10_000) };
+    let one_seed = DataSettings { seed: Some(3), ..with_sizes(10_000, 10_000, 10_000) };
     assert_eq!(data.dataset(&one_seed, 4), all, "the seed of the data takes precedence over the trial's");
 }
 
@@ -143,8 +145,8 @@ fn nesting_is_that_of_the_interchange_format() {
 fn what_is_written_is_read_again() {
     for task in Tasks::standard().iter() {
         for format in [Format::Tokens, Format::Text, Format::Tsv] {
-            let settings = Settings::default();
-            let Ok(writer) = Writer::new(task, format, settings.length_for(task).width()) else {
+            let settings = DataSettings::default();
+            let Ok(writer) = Writer::new(task, format, task.length_for(&settings).width()) else {
                 assert!(format == Format::Tsv && ["modular-arithmetic", "solve-equation"].contains(&task.name));
                 continue;
             };

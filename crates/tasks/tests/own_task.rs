@@ -1,7 +1,7 @@
 //! A task that is defined outside the crate, with its public items only.
 
 use semfocus_tasks::{
-    Dataset, Examples, FileSet, Illegal, Label, Length, Random, Recipe, Settings, Source, Symbol, TaskInfo, Tasks,
+    DataSettings, Dataset, Examples, FileSet, Illegal, Label, Length, Random, Recipe, Source, Symbol, TaskInfo, Tasks,
     Token, Unlikely, symbol,
 };
 
@@ -43,7 +43,7 @@ fn it_is_a_task_like_any_other() {
     let tasks = Tasks::standard().with(MAJORITY);
     assert_eq!(tasks.iter().count(), 9);
     let source = Source::find("majority", &tasks, &FileSet::default()).unwrap();
-    let data = source.dataset(&Settings::default(), 1).unwrap();
+    let data = source.dataset(&DataSettings::default(), 1).unwrap();
     assert_eq!((data.train.len(), data.held_out.len(), data.width, data.pad), (5000, 2000, 21, 2));
     for (bits, label) in data.train.iter().chain(data.held_out.iter()) {
         let sum: Token = bits.iter().sum();
@@ -63,7 +63,7 @@ fn a_name_can_be_taken_only_once() {
 
 #[test]
 fn mistakes_in_a_definition_are_found_when_examples_are_drawn() {
-    let complaint = |task: TaskInfo| Dataset::generate(&task, &Settings::default(), 1).unwrap_err().to_string();
+    let complaint = |task: TaskInfo| Dataset::generate(&task, &DataSettings::default(), 1).unwrap_err().to_string();
     let disagrees =
         complaint(TaskInfo { evaluate: |bits| Ok(bits[0]), default_length: Length::Exactly(3), ..MAJORITY });
     assert!(
@@ -81,7 +81,7 @@ fn mistakes_in_a_definition_are_found_when_examples_are_drawn() {
         },
         ..MAJORITY
     };
-    let mut examples = Examples::new(&too_long, &Settings::default(), 1, None).unwrap();
+    let mut examples = Examples::new(&too_long, &DataSettings::default(), 1, None).unwrap();
     let message = examples.draw().unwrap_err().to_string();
     assert!(message.contains("21 to 21 tokens were asked for, 23 generated"), "{message}");
 }

@@ -5,10 +5,12 @@ mod common;
 use std::collections::HashSet;
 
 use common::task;
-use semfocus_tasks::{Dataset, Examples, FileSet, Length, ListOps, Settings, Sizes, Source, SplitName, Tasks, Token};
+use semfocus_tasks::{
+    DataSettings, Dataset, Examples, FileSet, Length, ListOps, Sizes, Source, SplitName, Tasks, Token,
+};
 
-fn small(length: Option<Length>) -> Settings {
-    Settings { length, sizes: Sizes { train: 300, held_out: 200, test: 100 }, ..Settings::default() }
+fn small(length: Option<Length>) -> DataSettings {
+    DataSettings { length, sizes: Sizes { train: 300, held_out: 200, test: 100 }, ..DataSettings::default() }
 }
 
 /// Stored results depend on these numbers: if one changes, the data of every seed has changed.
@@ -59,7 +61,7 @@ fn splits_share_no_sequence_also_where_sequences_are_few() {
 #[test]
 fn listops_has_the_lengths_and_no_expression_twice() {
     let task = task("listops");
-    let data = Dataset::generate(&task, &Settings::default(), 4).unwrap();
+    let data = Dataset::generate(&task, &DataSettings::default(), 4).unwrap();
     assert_eq!((data.width, data.vocabulary, data.classes, data.pad), (600, 16, 10, 15));
     let lengths = data.train.lengths.iter().chain(&data.held_out.lengths);
     assert!(lengths.clone().all(|&length| 500 < length && length < 600));
@@ -68,7 +70,7 @@ fn listops_has_the_lengths_and_no_expression_twice() {
     assert_eq!((train.len(), held_out.len()), (5000, 2000));
     assert!(train.is_disjoint(&held_out));
     // Few expressions: all ten digits, then an error instead of an endless search.
-    let settings = Settings::with_length(Length::Exactly(1));
+    let settings = DataSettings::with_length(Length::Exactly(1));
     let mut examples = Examples::new(&task, &settings, 1, None).unwrap();
     let digits: HashSet<Vec<Token>> = (0..10).map(|_| examples.draw().unwrap().tokens).collect();
     assert_eq!(digits.len(), 10);
@@ -83,12 +85,15 @@ fn listops_has_the_lengths_and_no_expression_twice() {
 #[test]
 fn a_split_does_not_depend_on_the_sizes() {
     for task in Tasks::standard().iter() {
-        let few =
-            Dataset::generate(task, &Settings { sizes: Sizes { train: 20, held_out: 10, test: 0 }, ..small(None) }, 7);
+        let few = Dataset::generate(
+            task,
+            &DataSettings { sizes: Sizes { train: 20, held_out: 10, test: 0 }, ..small(None) },
+            7,
+        );
         let (few, many) = (few.unwrap(), Dataset::generate(task, &small(None), 7).unwrap());
         assert_eq!(few.train.tokens, many.train.tokens[..20 * many.width], "{}", task.name);
         assert_eq!(few.held_out.labels, many.held_out.labels[..10]);
-        let tested = Settings { sizes: Sizes { train: 20, held_out: 10, test: 30 }, ..small(None) };
+        let tested = DataSettings { sizes: Sizes { train: 20, held_out: 10, test: 30 }, ..small(None) };
         let tested = Dataset::generate(task, &tested, 7).unwrap();
         assert_eq!((&tested.train, &tested.held_out), (&few.train, &few.held_out), "whatever the size of test");
         assert_eq!((few.test.len(), &tested.test.tokens[..]), (0, &many.test.tokens[..30 * many.width]));
@@ -100,7 +105,7 @@ fn a_split_does_not_depend_on_the_sizes() {
 #[test]
 fn a_seed_of_the_data_gives_all_trials_the_same_data() {
     let parity = Source::find("parity", &Tasks::standard(), &FileSet::default()).unwrap();
-    let fixed = Settings { seed: Some(5), ..small(None) };
+    let fixed = DataSettings { seed: Some(5), ..small(None) };
     let data = parity.dataset(&fixed, 1).unwrap();
     assert_eq!(parity.dataset(&fixed, 2).unwrap(), data);
     assert_eq!(parity.dataset(&small(None), 5).unwrap(), data, "as a trial with this seed would see it");
@@ -125,8 +130,8 @@ fn tiny_spaces_give_an_error_and_not_an_endless_search() {
 #[test]
 fn impossible_settings_are_explained() {
     let complaint =
-        |name: &str, settings: Settings| Dataset::generate(&task(name), &settings, 1).unwrap_err().to_string();
-    let length = |text: &str| Settings::with_length(text.parse().unwrap());
+        |name: &str, settings: DataSettings| Dataset::generate(&task(name), &settings, 1).unwrap_err().to_string();
+    let length = |text: &str| DataSettings::with_length(text.parse().unwrap());
     assert_eq!(complaint("parity", length("0")), "`parity` needs sequences of at least 1 token, got length 0");
     assert_eq!(
         complaint("missing-duplicate", length("1..9")),
@@ -141,7 +146,7 @@ fn impossible_settings_are_explained() {
         complaint("listops", length("30..31")),
         "no length lies strictly between the bounds of `30..31`; `listops` excludes both"
     );
-    let parameters = |listops: ListOps| Settings { listops, ..Settings::default() };
+    let parameters = |listops: ListOps| DataSettings { listops, ..DataSettings::default() };
     let shallow = ListOps { max_depth: 2, ..ListOps::default() };
     assert!(
         complaint("listops", parameters(shallow)).starts_with("`listops` found no expression of length 500..600 in")

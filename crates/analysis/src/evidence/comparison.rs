@@ -1,50 +1,50 @@
-//! A mechanism against full attention, seed by seed.
+//! A mechanism compared with full attention, seed by seed.
 
 use serde::Serialize;
 
 use super::measures::Measures;
-use super::speedup::{Need, Speedup};
+use super::speedup::{Cost, Speedup};
 use super::verdict::{Generalisation, Learning, Verdict};
 use super::{BASELINE, Observed, measured};
 use crate::stats::{
-    Arrival, Bootstrap, Differences, Interval, KaplanMeier, LogRank, PermutationTest, SignedRank, holm, mean,
-    permuted_log_rank,
+    Bootstrap, Differences, Interval, KaplanMeier, PermutationTest, SignedRank, TimeToTarget, holm, log_rank_excess,
+    mean, permuted_log_rank,
 };
 
-/// Seed of permutations and resamples: the same store gives the same numbers.
+/// Seed of permutations and resamples, fixed so that the same store gives the same numbers.
 const SEED: u64 = 20_251_115;
 
-/// A mechanism against full attention.
+/// A mechanism compared with full attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Seeds that have an epoch under both.
+    /// Seeds with at least one epoch of both.
     pub pairs: usize,
-    /// How many times fewer epochs to the goal.
+    /// Speed-up in epochs to the target.
     pub epochs: Option<Speedup>,
-    /// How many times fewer operations.
+    /// Speed-up in floating-point operations.
     pub flops: Option<Speedup>,
-    /// How many times fewer seconds.
+    /// Speed-up in seconds.
     pub seconds: Option<Speedup>,
-    /// Permutation log-rank test of the epochs to the goal.
+    /// Permutation log-rank test of the epochs to the target.
     pub log_rank: PermutationTest,
     /// Its p-value after Holm's correction over the mechanisms.
     pub log_rank_adjusted: f64,
-    /// Restricted mean epochs of full attention less those of the mechanism: epochs that are saved.
+    /// Restricted mean epochs of full attention minus those of the mechanism.
     pub epochs_saved: Option<f64>,
-    /// Best held-out accuracy of the mechanism less that of full attention, over the pairs of which both are over.
+    /// Best held-out accuracy of the mechanism minus that of full attention, over the pairs in which both trials have ended.
     pub accuracy: Option<AccuracyDifference>,
-    /// Whether it learns faster.
+    /// Does it learn faster?
     pub learning: Verdict<Learning>,
-    /// Whether it generalises better.
+    /// Does it generalise better?
     pub generalisation: Verdict<Generalisation>,
 }
 
 /// Paired differences of an accuracy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AccuracyDifference {
-    /// How large they are.
+    /// Mechanism minus full attention.
     pub differences: Differences,
-    /// Bootstrap interval of their mean; none of too few.
+    /// Bootstrap interval of the mean; none if there are too few.
     pub interval: Option<Interval>,
     /// Exact signed-rank test.
     pub signed_rank: SignedRank,
@@ -61,7 +61,7 @@ struct Pair<'a> {
     both_over: bool,
 }
 
-/// Compares every mechanism with full attention; nothing for full attention itself, or where there is no pair.
+/// Compares each mechanism with full attention; None for full attention itself, or without a common seed.
 pub(super) fn with_baseline(mechanisms: &[String], trials: &[Observed], horizon: f64) -> Vec<Option<Comparison>> {
     let mut comparisons: Vec<Option<Comparison>> =
         mechanisms.iter().map(|mechanism| compare(mechanism, trials, horizon)).collect();
@@ -79,13 +79,13 @@ pub(super) fn with_baseline(mechanisms: &[String], trials: &[Observed], horizon:
         if let Some(accuracy) = &mut comparison.accuracy {
             accuracy.adjusted = signed_rank.unwrap_or(1.0);
         }
-        comparison.learning = Verdict::of_learning(comparison, compared);
-        comparison.generalisation = Verdict::of_generalisation(comparison, compared);
+        comparison.learning = Verdict::on_learning(comparison, compared);
+        comparison.generalisation = Verdict::on_generalisation(comparison, compared);
     }
     comparisons
 }
 
-/// The comparison before the correction for several mechanisms, and so without verdicts.
+/// The comparison before the correction for several mechanisms, and therefore without verdicts.
 fn compare(mechanism: &str, trials: &[Observed], horizon: f64) -> Option<Comparison> {
     if mechanism == BASELINE {
         return None;
@@ -99,32 +99,32 @@ fn compare(mechanism: &str, trials: &[Observed], horizon: f64) -> Option<Compari
     if pairs.is_empty() {
         return None;
     }
-    let arrivals = |side: fn(&Pair<'_>) -> Arrival| pairs.iter().map(side).collect::<Vec<Arrival>>();
-    let (baseline, other) = (arrivals(|pair| pair.baseline.arrival), arrivals(|pair| pair.mechanism.arrival));
-    let speedup = |need: fn(&Measures) -> Option<f64>| {
-        let needs = pairs.iter().map(|pair| {
-            let side = |m: &Measures| Some(Need { amount: need(m)?, arrived: m.arrival.arrived });
+    let times = |side: fn(&Pair<'_>) -> TimeToTarget| pairs.iter().map(side).collect::<Vec<TimeToTarget>>();
+    let (baseline, other) = (times(|pair| pair.baseline.time_to_target), times(|pair| pair.mechanism.time_to_target));
+    let speedup = |amount: fn(&Measures) -> Option<f64>| {
+        let costs = pairs.iter().map(|pair| {
+            let side = |m: &Measures| Some(Cost { amount: amount(m)?, reached: m.time_to_target.reached });
             Some((side(pair.baseline)?, side(pair.mechanism)?))
         });
-        Speedup::of(&needs.collect::<Option<Vec<(Need, Need)>>>()?, SEED)
+        Speedup::new(&costs.collect::<Option<Vec<(Cost, Cost)>>>()?, SEED)
     };
-    let restricted = |arrivals: &[Arrival]| KaplanMeier::new(arrivals).restricted_mean(horizon).map(|m| m.mean);
+    let restricted = |times: &[TimeToTarget]| KaplanMeier::new(times).restricted_mean(horizon).map(|m| m.mean);
     Some(Comparison {
         pairs: pairs.len(),
-        epochs: speedup(|measures| Some(measures.arrival.time)),
+        epochs: speedup(|measures| Some(measures.time_to_target.time)),
         flops: speedup(|measures| measures.flops),
         seconds: speedup(|measures| Some(measures.seconds)),
         log_rank: permuted_log_rank(&other, &baseline, SEED),
         log_rank_adjusted: 1.0,
         epochs_saved: restricted(&baseline).zip(restricted(&other)).map(|(full, mine)| full - mine),
         accuracy: accuracy(&pairs),
-        learning: Verdict::undecided(Learning::NoEvidence, LogRank::new(&other, &baseline).excess()),
+        learning: Verdict::undecided(Learning::NoEvidence, log_rank_excess(&other, &baseline)),
         generalisation: Verdict::undecided(Generalisation::NoEvidence, 0.0),
     })
 }
 
 fn accuracy(pairs: &[Pair<'_>]) -> Option<AccuracyDifference> {
-    // Rounded, so that differences that should tie do.
+    // Rounded, so that equal differences tie.
     let difference = |pair: &Pair<'_>| {
         let difference = pair.mechanism.best_heldout_accuracy - pair.baseline.best_heldout_accuracy;
         (difference * 1e9).round() / 1e9

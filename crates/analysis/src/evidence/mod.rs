@@ -1,11 +1,11 @@
-//! What a run shows, read from its store alone: every mechanism by itself and against full attention, seed by seed.
+//! What a run shows, from its store alone: each mechanism by itself, and compared with full attention seed by seed.
 //!
 //! | to find | look in |
 //! |---|---|
-//! | what is read off one trial | [`measures`] |
-//! | how many times faster, where some trials never arrive | [`speedup`] |
-//! | a mechanism against full attention: tests, intervals | [`comparison`] |
-//! | from numbers to words, and by which rule | [`verdict`] |
+//! | the measures of one trial | [`measures`] |
+//! | speed-ups, where some trials never reach the target | [`speedup`] |
+//! | a mechanism compared with full attention: tests, intervals | [`comparison`] |
+//! | the verdicts in words, and their rules | [`verdict`] |
 //! | how a speed-up varies over a grid | [`robustness`] |
 
 pub mod comparison;
@@ -14,51 +14,49 @@ pub mod robustness;
 pub mod speedup;
 pub mod verdict;
 
-use semfocus_lab::settings::{Goal, Metric};
-use semfocus_lab::store::{Point, State, StoredTrial};
-use semfocus_lab::{Experiment, Store};
+use semfocus_core::{Experiment, Goal, Metric, Point};
+use semfocus_store::{State, Store, StoredTrial};
 use serde::Serialize;
 
 use crate::stats::{KaplanMeier, RestrictedMean, median};
 pub use comparison::Comparison;
 pub use measures::Measures;
 
-/// The mechanism that all others are compared with.
-pub const BASELINE: &str = "full";
+pub use semfocus_core::BASELINE;
 
-/// The goal unless another is named: a training accuracy of 95 %, as in the study.
+/// The default target: a training accuracy of 95 %, as in the study.
 pub const GOAL: Goal = Goal { metric: Metric::TrainAccuracy, value: 0.95 };
 
-/// A trial and what is read off it.
+/// A trial and its measures.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The trial.
+    /// As stored.
     pub trial: StoredTrial,
-    /// What is read off it; none before its first epoch.
+    /// None before the first epoch is complete.
     pub measures: Option<Measures>,
 }
 
 /// A mechanism at one point of the grid.
 #[derive(Clone, Debug, Serialize)]
 pub struct MechanismEvidence {
-    /// The mechanism.
+    /// As the experiment names it.
     pub mechanism: String,
     /// Trials with at least one epoch.
     pub seeds: usize,
-    /// Trials that are planned.
+    /// Planned trials.
     pub planned: usize,
-    /// Trials that are not over.
+    /// Trials that have neither finished nor diverged.
     pub unfinished: usize,
     /// Trials that diverged.
     pub diverged: usize,
-    /// Trials that reached the goal.
+    /// Trials that reached the target.
     pub reached: usize,
-    /// Median over the seeds of the first epoch that reached the goal; a trial that has not counts as later than any that
-    /// has. None if the median itself has not arrived.
+    /// Median over the seeds of the first epoch that reached the target; a trial that has not reached it counts as later than
+    /// any that has. None if the median trial has not.
     pub median_epochs_to_threshold: Option<f64>,
-    /// Epochs of the longest trial: what has not arrived needs more than these.
+    /// Epochs of the longest trial: trials that have not reached the target need more.
     pub epochs: usize,
-    /// Mean epochs to the goal, every trial counted up to [`PointEvidence::horizon`] only.
+    /// Mean epochs to the target, where every trial counts only up to [`PointEvidence::horizon`].
     pub restricted_mean_epochs: Option<RestrictedMean>,
     /// Median over the seeds of a trial's best held-out accuracy.
     pub best_heldout_accuracy: Option<f64>,
@@ -66,12 +64,12 @@ pub struct MechanismEvidence {
     pub last_heldout_accuracy: Option<f64>,
     /// Median over the seeds of the mean held-out accuracy over the epochs: the area under the learning curve.
     pub mean_heldout_accuracy: Option<f64>,
-    /// Median over the seeds of training less held-out accuracy after the last epoch.
+    /// Median over the seeds of training accuracy minus held-out accuracy after the last epoch.
     pub generalisation_gap: Option<f64>,
-    /// Share of trials that have not arrived, epoch by epoch.
+    /// Share of trials that have not reached the target, epoch by epoch.
     #[serde(skip)]
     pub survival: KaplanMeier,
-    /// Against full attention; none for full attention itself, or where there is no pair.
+    /// None for full attention itself, or without a common seed.
     pub versus_full: Option<Comparison>,
 }
 
@@ -80,41 +78,40 @@ pub struct MechanismEvidence {
 pub struct PointEvidence {
     /// Values on the axes of the grid.
     pub point: Point,
-    /// Epochs up to which every trial was watched, but for those that arrived or diverged before.
+    /// Epochs for which every trial was observed, except those that reached the target or diverged before.
     pub horizon: f64,
-    /// One for each mechanism, in the order of the experiment.
+    /// In the order of the experiment.
     pub mechanisms: Vec<MechanismEvidence>,
-    /// The trials, in the order of the plan.
+    /// In the order of the plan.
     pub trials: Vec<Observed>,
 }
 
 /// What a run shows.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The experiment.
+    /// As stored with the run.
     pub experiment: Experiment,
-    /// What counts as having learned.
+    /// The target.
     pub goal: Goal,
-    /// One for each point of the grid; one without axes if there is none.
+    /// One for each point of the grid; a single one without axes if there is no grid.
     pub points: Vec<PointEvidence>,
 }
 
-/// Why there is nothing to show.
+/// Why a run cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// Something is wrong with the files.
+    /// The files of the run cannot be read.
     #[error(transparent)]
-    Store(#[from] semfocus_lab::store::StoreError),
+    Store(#[from] semfocus_store::StoreError),
 }
 
 impl Evidence {
     /// Reads a store, finished or not.
     pub fn read(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
         let experiment = store.experiment()?;
-        let mut costs = measures::Costs::default();
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
         for trial in store.stored_trials()? {
-            let measures = Measures::of(&trial, goal, &mut costs);
+            let measures = Measures::new(&trial, goal);
             let point = trial.entry.point.clone();
             let observed = Observed { trial, measures };
             match points.iter_mut().find(|(other, _)| *other == point) {
@@ -127,12 +124,12 @@ impl Evidence {
         Ok(Evidence { experiment, goal, points })
     }
 
-    /// Trials that are not over, and why: waiting, running, interrupted or failed.
+    /// Trials that have neither finished nor diverged: waiting, running, interrupted or failed.
     pub fn missing(&self) -> impl Iterator<Item = &StoredTrial> {
         self.trials().map(|observed| &observed.trial).filter(|trial| !trial.state.is_over())
     }
 
-    /// All trials.
+    /// The trials of all points.
     pub fn trials(&self) -> impl Iterator<Item = &Observed> {
         self.points.iter().flat_map(|point| &point.trials)
     }
@@ -161,12 +158,12 @@ fn measured<'a>(trials: &'a [Observed], mechanism: &'a str) -> impl Iterator<Ite
     of_mechanism.filter_map(|observed| Some((&observed.trial, observed.measures.as_ref()?)))
 }
 
-/// The least number of epochs over the trials that were ended by nothing but their budget.
+/// The smallest number of epochs of the trials that have not reached the target; the largest of all if every trial has.
 fn horizon(trials: &[Observed]) -> f64 {
     let measures = trials.iter().filter_map(|observed| observed.measures.as_ref());
-    let censored = measures.clone().filter(|measures| !measures.arrival.arrived).map(|measures| measures.arrival.time);
-    let least = censored.fold(f64::INFINITY, f64::min);
-    if least.is_finite() { least } else { measures.map(|measures| measures.arrival.time).fold(0.0, f64::max) }
+    let times = measures.map(|measures| measures.time_to_target);
+    let censored = times.clone().filter(|time| !time.reached).map(|time| time.time).fold(f64::INFINITY, f64::min);
+    if censored.is_finite() { censored } else { times.map(|time| time.time).fold(0.0, f64::max) }
 }
 
 impl MechanismEvidence {
@@ -177,10 +174,11 @@ impl MechanismEvidence {
         let count = |wanted: fn(State) -> bool| all.iter().filter(|observed| wanted(observed.trial.state)).count();
         let epochs: Vec<f64> = measures
             .iter()
-            .map(|measures| if measures.arrival.arrived { measures.arrival.time } else { f64::INFINITY })
+            .map(|measures| measures.time_to_target)
+            .map(|time| if time.reached { time.time } else { f64::INFINITY })
             .collect();
         let middle = |value: fn(&Measures) -> f64| median(&measures.iter().map(|m| value(m)).collect::<Vec<_>>());
-        let survival = KaplanMeier::new(&measures.iter().map(|measures| measures.arrival).collect::<Vec<_>>());
+        let survival = KaplanMeier::new(&measures.iter().map(|measures| measures.time_to_target).collect::<Vec<_>>());
         MechanismEvidence {
             mechanism: mechanism.to_owned(),
             seeds: measures.len(),

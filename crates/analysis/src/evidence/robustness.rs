@@ -9,21 +9,23 @@ use crate::evidence::verdict::Learning;
 /// The speed-up of a mechanism over the points of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Robustness {
-    /// The mechanism.
+    /// As the experiment names it.
     pub mechanism: String,
     /// Points at which it can be compared.
     pub points: usize,
-    /// Points at which it learns faster by the rule, or is sooner in all of too few seeds.
+    /// Points at which it learns faster, or is faster with all of too few seeds.
     pub faster: usize,
-    /// Points at which it learns slower, in the same sense.
+    /// Points at which it learns slower, or is slower with all of too few seeds.
     pub slower: usize,
-    /// Least speed-up, and its point.
-    pub least: Option<(Ratio, String)>,
-    /// Greatest speed-up, and its point.
-    pub greatest: Option<(Ratio, String)>,
+    /// The smallest speed-up, and its point.
+    #[serde(rename = "least")]
+    pub min: Option<(Ratio, String)>,
+    /// The largest speed-up, and its point.
+    #[serde(rename = "greatest")]
+    pub max: Option<(Ratio, String)>,
 }
 
-/// One line for each mechanism; none without a grid.
+/// One entry for each mechanism but full attention; empty without a grid.
 pub fn robustness(evidence: &Evidence) -> Vec<Robustness> {
     if evidence.points.len() < 2 {
         return Vec::new();
@@ -52,14 +54,14 @@ pub fn robustness(evidence: &Evidence) -> Vec<Robustness> {
                 points: compared.len(),
                 faster: count([Learning::Faster, Learning::FasterInAll]),
                 slower: count([Learning::Slower, Learning::SlowerInAll]),
-                least: ratios.first().cloned(),
-                greatest: ratios.last().cloned(),
+                min: ratios.first().cloned(),
+                max: ratios.last().cloned(),
             }
         })
         .collect()
 }
 
-/// A point in words: `blocks = 6, heads = 2`.
+/// A point as users read it: `blocks = 6, heads = 2`.
 pub fn point_name(point: &[(String, String)]) -> String {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let parts: Vec<String> = point.iter().map(|(path, value)| format!("{} = {value}", last(path))).collect();

@@ -1,23 +1,23 @@
-//! How many times faster, where some trials never arrive.
+//! Speed-ups, where some trials never reach the target.
 
 use serde::Serialize;
 
-use crate::stats::{Arrival, Bootstrap, Interval, median};
+use crate::stats::{Bootstrap, Interval, median};
 
-/// A ratio, or a bound for it where one side has not arrived.
+/// A speed-up, or a bound on it where one side has not reached the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "value")]
 pub enum Ratio {
-    /// Known.
+    /// Both sides reached the target.
     Exactly(f64),
-    /// The baseline has not arrived.
+    /// The baseline has not reached the target.
     MoreThan(f64),
-    /// The mechanism has not arrived.
+    /// The mechanism has not reached the target.
     LessThan(f64),
 }
 
 impl Ratio {
-    /// The number, of whichever kind.
+    /// The speed-up or its bound.
     pub fn value(self) -> f64 {
         match self {
             Ratio::Exactly(value) | Ratio::MoreThan(value) | Ratio::LessThan(value) => value,
@@ -36,19 +36,13 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// What one trial needed, or had spent without arriving.
+/// What one trial spent to reach the target, or without reaching it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Need {
+pub struct Cost {
     /// Epochs, operations or seconds.
     pub amount: f64,
-    /// Whether it arrived with that.
-    pub arrived: bool,
-}
-
-impl From<Arrival> for Need {
-    fn from(arrival: Arrival) -> Self {
-        Need { amount: arrival.time, arrived: arrival.arrived }
-    }
+    /// Whether the trial reached the target.
+    pub reached: bool,
 }
 
 /// How many times less a mechanism needs than the baseline, over pairs of trials with the same seed.
@@ -56,36 +50,36 @@ impl From<Arrival> for Need {
 pub struct Speedup {
     /// Median of the ratios of the pairs.
     pub ratio: Ratio,
-    /// Bootstrap interval of the median, if every pair arrived on both sides and there are enough of them.
+    /// Bootstrap interval of the median, if all trials reached the target and there are enough pairs.
     pub interval: Option<Interval>,
 }
 
 impl Speedup {
-    /// From what baseline and mechanism needed, pair by pair. None if nothing can be said: no pair, or as many bounds above
-    /// as below.
+    /// From the costs of baseline and mechanism, pair by pair. None if nothing is known: there is no pair, or as many ratios
+    /// are bounded from above as from below.
     ///
-    /// A pair of which one trial has not arrived has a ratio above or below a bound; one of which neither has, any. The
-    /// median of the least possible ratios and that of the greatest possible ones bound the median ratio.
-    pub fn of(pairs: &[(Need, Need)], seed: u64) -> Option<Self> {
-        let bounds = |&(baseline, mechanism): &(Need, Need)| {
+    /// If one trial of a pair has not reached the target, the ratio has a lower or an upper bound; if neither has, it has
+    /// none. The median of the smallest possible ratios and that of the largest possible ones bound the median ratio.
+    pub fn new(pairs: &[(Cost, Cost)], seed: u64) -> Option<Self> {
+        let bounds = |&(baseline, mechanism): &(Cost, Cost)| {
             let ratio = baseline.amount / mechanism.amount;
-            match (baseline.arrived, mechanism.arrived) {
+            match (baseline.reached, mechanism.reached) {
                 (true, true) => (ratio, ratio),
                 (false, true) => (ratio, f64::INFINITY),
                 (true, false) => (0.0, ratio),
                 (false, false) => (0.0, f64::INFINITY),
             }
         };
-        let (least, greatest): (Vec<f64>, Vec<f64>) = pairs.iter().map(bounds).unzip();
-        let ratio = match (median(&least)?, median(&greatest)?) {
+        let (min, max): (Vec<f64>, Vec<f64>) = pairs.iter().map(bounds).unzip();
+        let ratio = match (median(&min)?, median(&max)?) {
             (low, high) if low == high => Ratio::Exactly(low),
             (low, _) if low > 0.0 => Ratio::MoreThan(low),
             (_, high) if high.is_finite() => Ratio::LessThan(high),
             _ => return None,
         };
-        let known = least == greatest;
+        let known = min == max;
         let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
-        let interval = if known { Bootstrap::new(seed).interval(&least, middle).ok() } else { None };
+        let interval = if known { Bootstrap::new(seed).interval(&min, middle).ok() } else { None };
         Some(Speedup { ratio, interval })
     }
 }
@@ -94,40 +88,40 @@ impl Speedup {
 mod tests {
     use super::*;
 
-    fn at(amount: f64) -> Need {
-        Need { amount, arrived: true }
+    fn at(amount: f64) -> Cost {
+        Cost { amount, reached: true }
     }
 
-    fn not_by(amount: f64) -> Need {
-        Need { amount, arrived: false }
+    fn not_by(amount: f64) -> Cost {
+        Cost { amount, reached: false }
     }
 
-    fn ratio(pairs: &[(Need, Need)]) -> Option<Ratio> {
-        Speedup::of(pairs, 1).map(|speedup| speedup.ratio)
+    fn ratio(pairs: &[(Cost, Cost)]) -> Option<Ratio> {
+        Speedup::new(pairs, 1).map(|speedup| speedup.ratio)
     }
 
     #[test]
-    fn pairs_that_did_not_arrive_give_bounds() {
+    fn trials_that_did_not_reach_the_target_give_bounds() {
         assert_eq!(ratio(&[]), None);
         assert_eq!(ratio(&[(at(20.0), at(5.0))]), Some(Ratio::Exactly(4.0)));
         assert_eq!(ratio(&[(not_by(40.0), at(5.0))]), Some(Ratio::MoreThan(8.0)));
         assert_eq!(ratio(&[(at(10.0), not_by(40.0))]), Some(Ratio::LessThan(0.25)));
         assert_eq!(ratio(&[(not_by(40.0), not_by(40.0))]), None);
-        // The middle one of three is known whatever the others are.
+        // The median of three is known whatever the others are.
         let three = [(at(20.0), at(5.0)), (not_by(40.0), at(5.0)), (at(10.0), not_by(40.0))];
         assert_eq!(ratio(&three), Some(Ratio::Exactly(4.0)));
-        // Of two, the mean of the middle ones is at least (4 + 8) / 2.
+        // The median of two is at least (4 + 8) / 2.
         assert_eq!(ratio(&three[..2]), Some(Ratio::MoreThan(6.0)));
     }
 
     #[test]
-    fn an_interval_needs_three_pairs_that_all_arrived() {
+    fn an_interval_needs_three_pairs_that_all_reached_the_target() {
         let pairs = [(at(20.0), at(5.0)), (at(30.0), at(5.0)), (at(24.0), at(4.0)), (at(28.0), at(4.0))];
-        let interval = Speedup::of(&pairs, 1).unwrap().interval.unwrap();
+        let interval = Speedup::new(&pairs, 1).unwrap().interval.unwrap();
         assert!(interval.low >= 4.0 && interval.low < 6.0 && interval.high <= 7.0, "{interval:?}");
-        assert_eq!(Speedup::of(&pairs[..2], 1).unwrap().interval, None);
+        assert_eq!(Speedup::new(&pairs[..2], 1).unwrap().interval, None);
         let censored = [pairs[0], pairs[1], (not_by(40.0), at(4.0))];
-        assert_eq!(Speedup::of(&censored, 1).unwrap().interval, None);
+        assert_eq!(Speedup::new(&censored, 1).unwrap().interval, None);
     }
 
     #[test]

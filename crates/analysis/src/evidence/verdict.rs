@@ -1,39 +1,44 @@
-//! From numbers to words, by a rule that is stated.
+//! From numbers to words, by stated rules.
 
 use serde::Serialize;
 
 use super::comparison::Comparison;
 use super::speedup::Ratio;
+use crate::stats::MIN_VALUES;
 
-/// Findings with a smaller corrected p-value count.
+/// A finding is significant if its corrected p-value is smaller.
 pub const LEVEL: f64 = 0.05;
 
-/// Accuracies that differ by less than this are the same for any practical purpose: one percentage point.
+/// Accuracies that differ by no more than this, one percentage point, count as the same.
 pub const MARGIN: f64 = 0.01;
 
-/// The rule for [`Learning`], in words.
-pub const LEARNING_RULE: &str = "learns faster or slower: permutation log-rank test of the epochs to the goal, p < 0.05 after \
-Holm's correction over the mechanisms of the experiment; trials that have not arrived are censored, not dropped. Where there are \
-too few seeds for any p below 0.05, the verdict only says whether all seeds agree.";
+/// The rule for [`Learning`], as users read it.
+pub const LEARNING_RULE: &str = "learns faster or slower: permutation log-rank test of the epochs needed to reach the target, \
+p < 0.05 after Holm's correction over the mechanisms of the experiment. Trials that have not reached the target are censored, not \
+dropped. With too few seeds for a significance test (no p below 0.05 is possible), the verdict only says whether all seeds agree.";
 
-/// The rule for [`Generalisation`], in words.
+/// The rule for [`Generalisation`], as users read it.
 pub const GENERALISATION_RULE: &str = "generalises the same: the 95 % BCa bootstrap interval of the mean paired difference in best \
-held-out accuracy lies within ±1 percentage point. Better or worse: otherwise, exact signed-rank test of the differences, p < 0.05 \
-after Holm's correction. Where there are too few seeds for any p below 0.05, the verdict only says whether all seeds agree.";
+held-out accuracy lies within ±1 percentage point. Generalises better or worse: it does not, and the exact signed-rank test of the \
+differences gives p < 0.05 after Holm's correction. With too few seeds for a significance test, the verdict only says whether all \
+seeds agree.";
+
+/// Said where not even complete agreement of the seeds could be significant.
+const TOO_FEW: &str = "too few seeds for a significance test";
 
 /// Whether a mechanism learns faster than full attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learning {
-    /// In fewer epochs.
+    /// It needs significantly fewer epochs.
     Faster,
-    /// In more epochs.
+    /// It needs significantly more epochs.
     Slower,
-    /// Neither is shown.
+    /// No difference is shown.
     NoEvidence,
-    /// In fewer epochs with every seed, but the seeds are too few for a test.
+    /// It needs fewer epochs with every seed, but there are too few seeds for a test.
     FasterInAll,
-    /// In more epochs with every seed, but the seeds are too few for a test.
+    /// It needs more epochs with every seed, but there are too few seeds for a test.
     SlowerInAll,
 }
 
@@ -41,28 +46,28 @@ pub enum Learning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generalisation {
-    /// To a higher held-out accuracy.
+    /// Its held-out accuracy is significantly higher.
     Better,
-    /// To a lower one.
+    /// Its held-out accuracy is significantly lower.
     Worse,
-    /// The same within [`MARGIN`].
+    /// The accuracies are the same within [`MARGIN`].
     Same,
-    /// None of these is shown.
+    /// Neither a difference nor its absence is shown.
     NoEvidence,
-    /// Higher with every seed, but the seeds are too few for a test.
+    /// The accuracy is higher with every seed, but there are too few seeds for a test.
     BetterInAll,
-    /// Lower with every seed, but the seeds are too few for a test.
+    /// The accuracy is lower with every seed, but there are too few seeds for a test.
     WorseInAll,
 }
 
-/// A finding and how it is said.
+/// A finding, and the words in which it is reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict<T> {
-    /// The finding.
+    /// As a value.
     pub finding: T,
-    /// In words.
+    /// As users read it.
     pub words: String,
-    /// Towards which side the data lean: positive is better.
+    /// Which side the data favour: positive is better.
     #[serde(skip)]
     pub(super) lean: f64,
 }
@@ -75,57 +80,54 @@ impl<T> Verdict<T> {
 }
 
 impl Verdict<Learning> {
-    /// The verdict on a comparison that is one of `compared`.
-    pub(super) fn of_learning(comparison: &Comparison, compared: usize) -> Self {
+    /// The verdict on one of `compared` comparisons.
+    pub(super) fn on_learning(comparison: &Comparison, compared: usize) -> Self {
         let (lean, pairs) = (comparison.learning.lean, comparison.pairs);
         let p = comparison.log_rank_adjusted;
-        let too_few = compared as f64 * least_log_rank_p(pairs) >= LEVEL;
-        let bounds = comparison.epochs.map(|speedup| speedup.ratio);
+        let too_few = compared as f64 * min_log_rank_p(pairs) >= LEVEL;
+        let ratio = comparison.epochs.map(|speedup| speedup.ratio);
         let finding = match () {
             () if p < LEVEL && lean > 0.0 => Learning::Faster,
             () if p < LEVEL => Learning::Slower,
-            // With all seeds on one side the permutation p-value is the least there is.
-            () if too_few && lean > 0.0 && comparison.log_rank.p_value <= least_log_rank_p(pairs) => {
+            // With all seeds on one side the permutation p-value is the smallest possible.
+            () if too_few && lean > 0.0 && comparison.log_rank.p_value <= min_log_rank_p(pairs) => {
                 Learning::FasterInAll
             }
-            () if too_few && lean < 0.0 && comparison.log_rank.p_value <= least_log_rank_p(pairs) => {
+            () if too_few && lean < 0.0 && comparison.log_rank.p_value <= min_log_rank_p(pairs) => {
                 Learning::SlowerInAll
             }
             () => Learning::NoEvidence,
         };
-        let by = |finding: Learning| match (finding, bounds) {
-            (Learning::Faster | Learning::FasterInAll, Some(ratio)) => format!(", {} fewer epochs", times(ratio)),
-            _ => String::new(),
-        };
-        let (seeds, agreeing) = (seeds(pairs), all_seeds(pairs));
+        let speedup = ratio.map_or(String::new(), |ratio| format!(", {} fewer epochs", times(ratio)));
+        let p_value = p_equation(p);
         let words = match finding {
-            Learning::Faster => format!("learns faster{} (p = {})", by(finding), p_text(p)),
-            Learning::Slower => format!("learns slower (p = {})", p_text(p)),
-            Learning::FasterInAll => format!("sooner with {agreeing}{}; too few for a test", by(finding)),
-            Learning::SlowerInAll => format!("later with {agreeing}; too few for a test"),
+            Learning::Faster => format!("learns faster{speedup} ({p_value})"),
+            Learning::Slower => format!("learns slower ({p_value})"),
+            Learning::FasterInAll => format!("faster with {}{speedup}; {TOO_FEW}", all_seeds(pairs)),
+            Learning::SlowerInAll => format!("slower with {}; {TOO_FEW}", all_seeds(pairs)),
             Learning::NoEvidence if too_few => {
-                format!("no evidence of a difference in speed; {seeds}, too few for a test")
+                format!("no evidence of a difference in speed ({}: {TOO_FEW})", seeds(pairs))
             }
-            Learning::NoEvidence => format!("no evidence of a difference in speed (p = {})", p_text(p)),
+            Learning::NoEvidence => format!("no evidence of a difference in speed ({p_value})"),
         };
         Verdict { finding, words, lean }
     }
 }
 
 impl Verdict<Generalisation> {
-    /// The verdict on a comparison that is one of `compared`.
-    pub(super) fn of_generalisation(comparison: &Comparison, compared: usize) -> Self {
+    /// The verdict on one of `compared` comparisons.
+    pub(super) fn on_generalisation(comparison: &Comparison, compared: usize) -> Self {
         let Some(accuracy) = &comparison.accuracy else {
-            let words = "generalisation: no pair of trials is over yet".to_owned();
+            let words = "generalisation: no pair of trials has finished yet".to_owned();
             return Verdict { finding: Generalisation::NoEvidence, words, lean: 0.0 };
         };
         let pairs = accuracy.differences.pairs;
         let (mean, p) = (accuracy.differences.mean, accuracy.adjusted);
-        let too_few = compared as f64 * least_signed_rank_p(pairs) >= LEVEL;
-        let seeds = seeds(pairs);
+        let too_few = compared as f64 * min_signed_rank_p(pairs) >= LEVEL;
         let points = |x: f64| format!("{:+.1}", 100.0 * x).replace('-', "−");
         let Some(interval) = accuracy.interval else {
-            let words = format!("{seeds}: no interval for the held-out accuracy ({} points)", points(mean));
+            let why = if pairs < MIN_VALUES { "too few seeds for an interval" } else { "no interval" };
+            let words = format!("held-out accuracy {} points ({}: {why})", points(mean), seeds(pairs));
             return Verdict { finding: Generalisation::NoEvidence, words, lean: mean };
         };
         let beyond = interval.high < -MARGIN || interval.low > MARGIN;
@@ -141,10 +143,10 @@ impl Verdict<Generalisation> {
         };
         let words = match finding {
             Generalisation::Same => "generalises the same within ±1 point".to_owned(),
-            Generalisation::Better => format!("generalises better ({size}, p = {})", p_text(p)),
-            Generalisation::Worse => format!("generalises worse ({size}, p = {})", p_text(p)),
-            Generalisation::BetterInAll => format!("better with {} ({size}); too few for a test", all_seeds(pairs)),
-            Generalisation::WorseInAll => format!("worse with {} ({size}); too few for a test", all_seeds(pairs)),
+            Generalisation::Better => format!("generalises better ({size}, {})", p_equation(p)),
+            Generalisation::Worse => format!("generalises worse ({size}, {})", p_equation(p)),
+            Generalisation::BetterInAll => format!("better with {} ({size}); {TOO_FEW}", all_seeds(pairs)),
+            Generalisation::WorseInAll => format!("worse with {} ({size}); {TOO_FEW}", all_seeds(pairs)),
             Generalisation::NoEvidence => format!("no evidence of a difference in generalisation ({size})"),
         };
         Verdict { finding, words, lean: mean }
@@ -171,19 +173,24 @@ fn all_seeds(count: usize) -> String {
     }
 }
 
-/// A p-value as it is written: 0.024, < 0.001.
+/// A p-value in a table: `0.024`, `< 0.001`.
 pub fn p_text(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }
 
-/// The least p-value that the log-rank test over all divisions of n + n trials can give.
-fn least_log_rank_p(pairs: usize) -> f64 {
+/// A p-value in a sentence: `p = 0.024`, `p < 0.001`.
+fn p_equation(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
+}
+
+/// The smallest p-value possible in the log-rank test over all divisions of n + n trials.
+fn min_log_rank_p(pairs: usize) -> f64 {
     let divisions: f64 = (1..=pairs).map(|i| (pairs + i) as f64 / i as f64).product();
     2.0 / divisions + 1e-9
 }
 
-/// The least p-value that the signed-rank test of n differences can give.
-fn least_signed_rank_p(pairs: usize) -> f64 {
+/// The smallest p-value possible in the signed-rank test of n differences.
+fn min_signed_rank_p(pairs: usize) -> f64 {
     2.0 / 2f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))
 }
 
@@ -192,15 +199,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn least_p_values_are_those_of_small_samples() {
+    fn smallest_possible_p_values() {
         // 20 divisions of 3 + 3, 252 of 5 + 5; 8 and 1,024 choices of signs.
-        assert!((least_log_rank_p(3) - 0.1).abs() < 1e-8);
-        assert!((least_log_rank_p(5) - 2.0 / 252.0).abs() < 1e-8);
-        assert_eq!((least_signed_rank_p(3), least_signed_rank_p(10)), (0.25, 2.0 / 1024.0));
+        assert!((min_log_rank_p(3) - 0.1).abs() < 1e-8);
+        assert!((min_log_rank_p(5) - 2.0 / 252.0).abs() < 1e-8);
+        assert_eq!((min_signed_rank_p(3), min_signed_rank_p(10)), (0.25, 2.0 / 1024.0));
     }
 
     #[test]
     fn p_values_are_written_short() {
         assert_eq!([0.0001, 0.0238, 1.0].map(p_text), ["< 0.001", "0.024", "1.000"]);
+        assert_eq!([0.0001, 0.0238].map(p_equation), ["p < 0.001", "p = 0.024"]);
     }
 }

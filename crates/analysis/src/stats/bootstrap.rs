@@ -8,22 +8,23 @@ use super::quantile::quantile_of_sorted;
 use super::random::Random;
 use super::{CONFIDENCE, Interval};
 
-/// Resamples unless told otherwise. They leave an end of the interval uncertain by about 4 % of the standard error.
+/// The default number of resamples. It leaves the ends of an interval uncertain by about 4 % of the standard error.
 pub const RESAMPLES: usize = 10_000;
 
-/// Fewer values than these get no interval. Two values always give the two values themselves, whatever they are: their
-/// resamples have nothing else in their tails, and two values have no skewness to correct for.
+/// Fewer values get no interval. The interval of two values would always be the two values themselves: the tails of their
+/// resamples contain nothing else, and two values have no skewness to correct for.
 pub const MIN_VALUES: usize = 3;
 
-/// Bootstrap intervals of some effort from a seed.
+/// A bootstrap with a number of resamples and a seed.
 ///
-/// With few values such an interval is too short, as every method is that learns the spread from them: of normal
-/// values it holds their true mean 72 % of the time with 3, 84 % with 5, 90 % with 10 and 92 % with 20, not 95 %.
+/// With few values the intervals are too short, as with every method that estimates the spread from the values: for normally
+/// distributed values they contain the true mean 72 % of the time with 3 values, 84 % with 5, 90 % with 10 and 92 % with 20,
+/// not 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bootstrap {
-    /// Number of resamples.
+    /// How many samples are drawn, with replacement.
     pub resamples: usize,
-    /// Seed of the resampling.
+    /// The same seed draws the same samples.
     pub seed: u64,
 }
 
@@ -34,9 +35,9 @@ pub enum NoInterval {
     /// Too few values.
     #[error("{0} values are too few for an interval: it takes {MIN_VALUES}")]
     TooFew(usize),
-    /// All resamples lie on the same side of the estimate, or so nearly all that its bias cannot be corrected; or the
-    /// statistic is not a finite number on some resample.
-    #[error("the statistic does not vary about its value, so there is no interval")]
+    /// All resamples lie on the same side of the estimate, or so nearly all that the bias cannot be corrected; or the
+    /// statistic of some resample is not finite.
+    #[error("the statistic does not vary around its value, so there is no interval")]
     Undefined,
 }
 
@@ -46,8 +47,8 @@ impl Bootstrap {
         Bootstrap { resamples: RESAMPLES, seed }
     }
 
-    /// The interval for a statistic of the values, for example their [`mean`](super::mean). Values that are all equal
-    /// give a point: nothing in them tells how far off they may be.
+    /// The interval for a statistic of the values, for example their [`mean`](super::mean). Values that are all equal give a
+    /// single point: they say nothing about the uncertainty.
     ///
     /// # Errors
     /// If there are fewer than [`MIN_VALUES`], or if the statistic cannot be bootstrapped.
@@ -90,18 +91,18 @@ impl Bootstrap {
     }
 }
 
-/// The share of values below the estimate, where those equal to it count half: with few values or a median many are.
-/// The same values summed in another order may differ in the last digits; they still count as equal.
+/// The share of values below the estimate; those equal to it, which are many with few values or a median, count half. The
+/// same values summed in another order may differ in the last digits and still count as equal.
 fn share_below(sorted: &[f64], estimate: f64) -> f64 {
-    let (Some(least), Some(greatest)) = (sorted.first(), sorted.last()) else { return 0.0 };
-    let rounding = 1e-9 * (greatest - least);
+    let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else { return 0.0 };
+    let rounding = 1e-9 * (max - min);
     let below = sorted.partition_point(|value| *value < estimate - rounding);
     let not_above = sorted.partition_point(|value| *value <= estimate + rounding);
     (below + not_above) as f64 / 2.0 / sorted.len() as f64
 }
 
-/// How the spread of the statistic changes with its value, from the skewness of its jackknife values. 0 if leaving out
-/// a value never changes it, as with a median among equal values.
+/// How the spread of the statistic changes with its value, from the skewness of its jackknife values. 0 if leaving out a
+/// value never changes the statistic, as with a median among equal values.
 fn acceleration(values: &[f64], statistic: &impl Fn(&[f64]) -> f64) -> f64 {
     let mut rest = values[1..].to_vec();
     let mut without = vec![statistic(&rest)];
@@ -159,8 +160,8 @@ mod tests {
         assert!(interval.unwrap().contains(5.0));
     }
 
-    /// Of three values every fifth resample has all three, and thus the same mean but for rounding, which must not tip
-    /// it to one side.
+    /// Every fifth resample of three values contains all three, so it has the same mean up to rounding, which must not put it
+    /// on one side.
     #[test]
     fn rounding_does_not_move_the_interval() {
         let whole = of_mean(&[1.0, 7.0, 3.0]).unwrap();

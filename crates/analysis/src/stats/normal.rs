@@ -1,4 +1,4 @@
-//! The normal distribution, to some 13 significant digits also far out in the tails.
+//! The normal distribution, to about 13 significant digits even far out in the tails.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
@@ -7,20 +7,19 @@ pub fn normal_cdf(x: f64) -> f64 {
     0.5 * erfc(-x * FRAC_1_SQRT_2)
 }
 
-/// The value that a standard normal one falls below with probability `p`; infinite at 0 and at 1.
+/// The quantile of the standard normal distribution; infinite at 0 and 1.
 ///
 /// # Panics
-/// If `p` is no probability.
+/// If `p` is not in 0..=1.
 pub fn normal_quantile(p: f64) -> f64 {
-    assert!((0.0..=1.0).contains(&p), "{p} is no probability");
+    assert!((0.0..=1.0).contains(&p), "{p} is not a probability");
     if p > 0.5 {
         return -normal_quantile(1.0 - p);
     }
     if p == 0.0 {
         return f64::NEG_INFINITY;
     }
-    // A rational start that is right to three digits (Hastings 1955), then Halley's rule: each round triples the
-    // digits.
+    // A rational approximation to three digits (Hastings 1955), then Halley's method, which triples the digits each round.
     let t = (-2.0 * p.ln()).sqrt();
     let start = (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
     (0..3).fold(start - t, |x, _| {
@@ -30,8 +29,7 @@ pub fn normal_quantile(p: f64) -> f64 {
     })
 }
 
-/// Probability that a standard normal value lies at least as far from 0 as `z`. Of `z = √χ²` this is the p-value of a
-/// chi-squared statistic with one degree of freedom.
+/// Probability that a standard normal value lies at least as far from 0 as `z`.
 pub fn two_sided(z: f64) -> f64 {
     erfc(z.abs() * FRAC_1_SQRT_2)
 }
@@ -47,7 +45,7 @@ fn erfc(x: f64) -> f64 {
     }
 }
 
-/// erf(x) = 2/√π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!, all terms of one sign, so nothing cancels.
+/// erf(x) = 2/√π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!, all terms of the same sign, so nothing cancels.
 fn erf_series(x: f64) -> f64 {
     let (mut term, mut sum, mut odd) = (x, x, 1.0);
     while term > 1e-18 * sum {

@@ -5,32 +5,31 @@ use serde::Serialize;
 use super::normal::two_sided;
 use super::quantile::{mean, median};
 
-/// Up to this many differences other than 0 the p-value is exact; beyond, a normal approximation serves.
+/// Up to this many differences other than 0 the p-value is exact; with more it is a normal approximation.
 pub const EXACT_VALUES: usize = 50;
 
-/// Wilcoxon's signed-rank test, two-sided, of the hypothesis that the differences are symmetric about 0, as they are
-/// where it makes no difference which value of a pair is the first.
+/// Wilcoxon's signed-rank test, two-sided. The null hypothesis is that the differences are symmetric about 0, as they are if
+/// it makes no difference which value of a pair comes first.
 ///
-/// Differences of 0 are dropped before ranking, as Wilcoxon did: they say nothing about the direction, but many of them
-/// are evidence of no effect that the test then does not see. Equal sizes share their mean rank, and the exact p-value
-/// takes the ranks as they are, ties and all. Sizes count as equal only if they are the same number: round differences
-/// that should tie.
+/// Differences of 0 are dropped before ranking, as Wilcoxon did: they say nothing about the direction, but many of them are
+/// evidence of no effect, which the test ignores. Equal sizes share their mean rank, and the exact p-value takes the tied ranks
+/// into account. Only identical numbers tie, so differences that should tie have to be rounded first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SignedRank {
     /// Differences other than 0.
     pub used: usize,
     /// Sum of the ranks of the positive differences.
     pub positive: f64,
-    /// Sum of the ranks of the negative ones.
+    /// Sum of the ranks of the negative differences.
     pub negative: f64,
-    /// The two-sided p-value; 1 if no difference is left.
+    /// Two-sided; 1 if all differences are 0.
     pub p_value: f64,
-    /// Whether it is exact, or a normal approximation with the variance of the tied ranks and no continuity correction.
+    /// Whether the p-value is exact, or a normal approximation with the variance of the tied ranks and no continuity correction.
     pub exact: bool,
 }
 
 impl SignedRank {
-    /// Tests some differences.
+    /// Runs the test.
     ///
     /// # Panics
     /// If one is infinite or not a number.
@@ -49,7 +48,7 @@ impl SignedRank {
     }
 }
 
-/// Twice the rank of each size, which is an integer also where ties share a mean rank.
+/// Twice the rank of each size: an integer even where ties share a mean rank.
 fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     let mut ranks = Vec::with_capacity(ascending.len());
     for tied in ascending.chunk_by(|a, b| a.abs() == b.abs()) {
@@ -59,8 +58,8 @@ fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// Twice the probability that, with every sign a fair coin, the positive ranks sum to `lesser` or less. The number of
-/// choices of signs for every sum is built up rank by rank; at most 2^50 of them are exact in an f64.
+/// Twice the probability that the positive ranks sum to `lesser` or less if all signs are equally likely. The number of sign
+/// choices for each sum is built up rank by rank; there are at most 2^50, which an f64 holds exactly.
 fn exact_p_value(ranks: &[usize], lesser: usize) -> f64 {
     let mut ways = vec![0u64; ranks.iter().sum::<usize>() + 1];
     ways[0] = 1;
@@ -84,19 +83,19 @@ fn normal_p_value(ranks: &[usize], lesser: usize) -> f64 {
 /// How large paired differences are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Differences {
-    /// Number of pairs.
+    /// How many differences there are.
     pub pairs: usize,
-    /// Mean difference.
+    /// Their mean.
     pub mean: f64,
-    /// Median difference.
+    /// Their median.
     pub median: f64,
-    /// The estimate that belongs to [`SignedRank`]: the median of the means of any two differences, a difference with
-    /// itself included (Hodges and Lehmann).
+    /// The Hodges–Lehmann estimate, which belongs to [`SignedRank`]: the median of the means of any two differences, including
+    /// each with itself.
     pub hodges_lehmann: f64,
 }
 
 impl Differences {
-    /// Describes some differences. None of none.
+    /// None if there are no differences.
     ///
     /// # Panics
     /// If one is not a number.
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn no_differences_left() {
+    fn only_differences_of_zero() {
         for differences in [&[][..], &[0.0], &[0.0, -0.0, 0.0]] {
             let test = SignedRank::new(differences);
             assert_eq!((test.used, test.p_value), (0, 1.0));

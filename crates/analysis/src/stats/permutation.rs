@@ -4,58 +4,45 @@ use serde::Serialize;
 
 use super::random::Random;
 
-/// Up to this many arrangements of two groups all are tried; of more, some are drawn.
+/// Up to this many ways to divide the scores into two groups, all are tried; if there are more, some are drawn.
 pub const MAX_ARRANGEMENTS: u64 = 200_000;
 
-/// Up to this many pairs all 2^n exchanges are tried; of more, some are drawn.
-pub const MAX_EXACT_PAIRS: usize = 16;
-
-/// How many arrangements are drawn where not all are tried. The p-value then has a standard error of at most 0.0016,
-/// and of 0.0007 near 0.05.
+/// How many arrangements are drawn where not all are tried. The p-value then has a standard error of at most 0.0016, and of
+/// 0.0007 near 0.05.
 pub const DRAWS: u64 = 99_999;
 
 /// Sums that differ by less than this count as equal: the scores are sums of fractions, and two arrangements with the
 /// same sum may be rounded differently.
 const ROUNDING: f64 = 1e-10;
 
-/// What a permutation test found.
+/// The result of a permutation test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PermutationTest {
-    /// Share of the arrangements whose statistic is at least as far from 0 as the one observed.
+    /// Share of the arrangements whose statistic is at least as far from 0 as the observed one.
     pub p_value: f64,
-    /// The arrangements it is a share of.
+    /// The arrangements that were tried.
     pub arrangements: Arrangements,
 }
 
-/// The arrangements that a permutation test looked at.
+/// The arrangements that a permutation test tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "count")]
 pub enum Arrangements {
-    /// All there are. The p-value is exact.
+    /// All of them: the p-value is exact.
     All(u64),
-    /// Random ones. With the one observed among them, (hits + 1) / (draws + 1), the test keeps its level.
+    /// Random ones. The observed one is counted among them, (hits + 1) / (draws + 1), so that the test keeps its level.
     Drawn(u64),
 }
 
-/// Is the sum of the first `count` scores exceptional among all choices of `count` scores? The scores sum to 0.
-pub(super) fn of_groups(scores: &[f64], count: usize, seed: u64) -> PermutationTest {
-    // The other group has the same sum but for the sign: look at the smaller one.
+/// How often `count` of the scores, which sum to 0, have a sum as far from 0 as the first `count` of them.
+pub(super) fn permute_groups(scores: &[f64], count: usize, seed: u64) -> PermutationTest {
+    // The sums of both groups differ only in sign: use the smaller one.
     let (first, second) = scores.split_at(count);
     let smaller = if first.len() <= second.len() { first } else { second };
     let observed = smaller.iter().sum();
     match choices(scores.len(), smaller.len()).filter(|&all| all <= MAX_ARRANGEMENTS) {
         Some(all) => exact(hits_of_choices(scores, smaller.len(), 0.0, limit(observed)), all),
         None => drawn_groups(scores, smaller.len(), observed, DRAWS, seed),
-    }
-}
-
-/// Is the sum of the differences exceptional among all choices of their signs?
-pub(super) fn of_signs(differences: &[f64], seed: u64) -> PermutationTest {
-    let observed = differences.iter().sum();
-    if differences.len() <= MAX_EXACT_PAIRS {
-        exact(hits_of_signs(differences, 0.0, limit(observed)), 1 << differences.len())
-    } else {
-        drawn_signs(differences, observed, DRAWS, seed)
     }
 }
 
@@ -67,12 +54,12 @@ fn drawn(hits: u64, draws: u64) -> PermutationTest {
     PermutationTest { p_value: (hits + 1) as f64 / (draws + 1) as f64, arrangements: Arrangements::Drawn(draws) }
 }
 
-/// How far from 0 a sum has to be to count.
+/// How far from 0 a sum has to be to count as a hit.
 fn limit(observed: f64) -> f64 {
     observed.abs() - ROUNDING
 }
 
-/// In how many ways `count` of `total` can be chosen; None if the number does not fit.
+/// In how many ways `count` of `total` can be chosen; None on overflow.
 fn choices(total: usize, count: usize) -> Option<u64> {
     (0..count as u64).try_fold(1u64, |product, taken| Some(product.checked_mul(total as u64 - taken)? / (taken + 1)))
 }
@@ -86,36 +73,16 @@ fn hits_of_choices(scores: &[f64], count: usize, sum: f64, limit: f64) -> u64 {
     without + hits_of_choices(&scores[1..], count - 1, sum + scores[0], limit)
 }
 
-/// How many choices of signs bring the sum to the limit or beyond.
-fn hits_of_signs(differences: &[f64], sum: f64, limit: f64) -> u64 {
-    match differences {
-        [] => u64::from(sum.abs() >= limit),
-        [first, rest @ ..] => hits_of_signs(rest, sum + first, limit) + hits_of_signs(rest, sum - first, limit),
-    }
-}
-
 fn drawn_groups(scores: &[f64], count: usize, observed: f64, draws: u64, seed: u64) -> PermutationTest {
     let mut random = Random::new(seed);
     let mut scores = scores.to_vec();
     let hits = (0..draws).filter(|_| {
-        // The start of a Fisher–Yates shuffle: only the chosen places matter.
+        // A Fisher–Yates shuffle of the chosen places alone.
         (0..count).for_each(|place| {
             let other = place + random.below(scores.len() - place);
             scores.swap(place, other);
         });
         scores[..count].iter().sum::<f64>().abs() >= limit(observed)
-    });
-    drawn(hits.count() as u64, draws)
-}
-
-fn drawn_signs(differences: &[f64], observed: f64, draws: u64, seed: u64) -> PermutationTest {
-    let mut random = Random::new(seed);
-    let hits = (0..draws).filter(|_| {
-        let sum_of_chunk = |chunk: &[f64]| -> f64 {
-            let signs = random.word();
-            chunk.iter().enumerate().map(|(bit, value)| if signs >> bit & 1 == 0 { *value } else { -value }).sum()
-        };
-        differences.chunks(32).map(sum_of_chunk).sum::<f64>().abs() >= limit(observed)
     });
     drawn(hits.count() as u64, draws)
 }
@@ -135,10 +102,7 @@ mod tests {
     fn by_hand() {
         // Of 3, -1, -2 two are chosen: sums 2, 1, -3. At least 2 from 0 are 2 and -3; the smaller group is the -2
         // alone.
-        assert_eq!(of_groups(&[3.0, -1.0, -2.0], 2, 0), exact(2, 3));
-        // ±1 ±2 ±4: 7, 5, 3, 1 and their opposites; at least 5 from 0 are four of eight.
-        assert_eq!(of_signs(&[-1.0, 2.0, 4.0], 0), exact(4, 8));
-        assert_eq!(of_signs(&[], 0), exact(1, 1));
+        assert_eq!(permute_groups(&[3.0, -1.0, -2.0], 2, 0), exact(2, 3));
     }
 
     /// A share p of 40,000 draws has a standard error of at most 0.0025; allowed are four.
@@ -146,20 +110,16 @@ mod tests {
     fn draws_agree_with_all_arrangements() {
         let scores: [f64; 12] = [0.9, 0.4, 0.8, 0.1, -0.3, 0.7, -0.9, -0.2, -0.6, 0.3, -1.0, -0.2];
         for count in [3, 5, 6] {
-            let all = of_groups(&scores, count, 0).p_value;
+            let all = permute_groups(&scores, count, 0).p_value;
             let some = drawn_groups(&scores, count, scores[..count].iter().sum(), 40_000, 7).p_value;
             assert!((all - some).abs() < 0.01, "{count} of 12: {all} and {some}");
         }
-        let all = of_signs(&scores.map(f64::abs)[..9], 0).p_value;
-        let some = drawn_signs(&scores.map(f64::abs)[..9], scores[..9].iter().map(|s| s.abs()).sum(), 40_000, 7);
-        assert!((all - some.p_value).abs() < 0.01, "{all} and {some:?}");
     }
 
     #[test]
-    fn the_least_p_value_of_draws_is_not_zero() {
+    fn drawn_p_values_are_never_zero() {
         let scores: Vec<f64> = (0..60).map(|i| if i < 30 { 1.0 } else { -1.0 }).collect();
-        let test = of_groups(&scores, 30, 3);
+        let test = permute_groups(&scores, 30, 3);
         assert_eq!(test, PermutationTest { p_value: 1e-5, arrangements: Arrangements::Drawn(DRAWS) });
-        assert_eq!(of_signs(&scores[..30], 3).p_value, 1e-5);
     }
 }

@@ -1,29 +1,27 @@
-//! Random decisions for resampling, from the words of a ChaCha8 key stream alone, so that no new version of a library
+//! Random numbers for resampling. They depend on nothing but the ChaCha8 key stream, so that no new version of a library
 //! changes a p-value.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// A source of random words with what resampling needs on top of it.
+/// A ChaCha8 key stream.
 pub(super) struct Random {
     words: ChaCha8Rng,
 }
 
 impl Random {
-    /// The source of a seed: its eight bytes, then zeros, are the key.
+    /// The key is the eight bytes of the seed, then zeros.
     pub(super) fn new(seed: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         Random { words: ChaCha8Rng::from_seed(key) }
     }
 
-    /// The next 32 bits.
-    pub(super) fn word(&mut self) -> u32 {
+    fn word(&mut self) -> u32 {
         self.words.next_u32()
     }
 
-    /// A uniform index below `bound`, without bias: the few words that would make some results more frequent are drawn
-    /// again.
+    /// An unbiased index below `bound`: the few words that would make some indices more frequent are rejected.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let bound = u32::try_from(bound).expect("fewer than 2^32 values");
         let excess = bound.wrapping_neg() % bound; // 2^32 mod bound

@@ -1,33 +1,34 @@
-//! How soon trials arrive, where some had not when they ended: the Kaplan–Meier curve and what is read from it.
+//! How soon trials reach their target, where some had not when they ended: the Kaplan–Meier curve and its restricted mean.
 
 use serde::Serialize;
 
 use super::normal::normal_quantile;
 use super::{CONFIDENCE, Interval};
 
-/// When a trial arrived, or until when it was seen not to.
+/// How long a trial took to reach its target; censored if it ended before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Arrival {
-    /// Time of the arrival; if there was none, the last time at which the trial was looked at.
+pub struct TimeToTarget {
+    /// When it reached the target; if it did not, how long it was observed.
     pub time: f64,
-    /// Whether it arrived. If not, it is censored: it would have arrived after `time`.
-    pub arrived: bool,
+    /// Whether it reached the target. If not, it is censored: all that is known is that it would take longer than `time`.
+    #[serde(rename = "arrived")]
+    pub reached: bool,
 }
 
-impl Arrival {
-    /// A trial that arrived at this time.
-    pub fn at(time: f64) -> Self {
-        Arrival { time, arrived: true }
+impl TimeToTarget {
+    /// A trial that reached the target at this time.
+    pub fn reached_at(time: f64) -> Self {
+        TimeToTarget { time, reached: true }
     }
 
-    /// A trial that had not arrived by this time, when it ended.
-    pub fn not_by(time: f64) -> Self {
-        Arrival { time, arrived: false }
+    /// A trial that ended at this time without having reached the target.
+    pub fn censored_at(time: f64) -> Self {
+        TimeToTarget { time, reached: false }
     }
 }
 
-/// Trials under way at a time at which something happened. A trial censored at the time of an arrival still counts as
-/// under way: the arrival comes first.
+/// The trials under way at a time when some reached the target or ended. A trial censored at the same time as an event still
+/// counts as under way: the event comes first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RiskSet {
     pub(super) time: f64,
@@ -36,18 +37,21 @@ pub(super) struct RiskSet {
     pub(super) censored: usize,
 }
 
-/// The risk sets of all times at which a trial arrived or ended, in ascending order.
+/// The risk sets at all times at which a trial reached the target or ended, in ascending order.
 ///
 /// # Panics
 /// If a time is negative, infinite or not a number.
-pub(super) fn risk_sets(arrivals: &[Arrival]) -> Vec<RiskSet> {
-    let mut sorted = arrivals.to_vec();
-    assert!(sorted.iter().all(|a| a.time >= 0.0 && a.time.is_finite()), "times are finite and not negative");
+pub(super) fn risk_sets(trials: &[TimeToTarget]) -> Vec<RiskSet> {
+    let mut sorted = trials.to_vec();
+    assert!(
+        sorted.iter().all(|trial| trial.time >= 0.0 && trial.time.is_finite()),
+        "times are finite and not negative"
+    );
     sorted.sort_by(|a, b| a.time.total_cmp(&b.time));
     let mut at_risk = sorted.len();
     let same_time = sorted.chunk_by(|a, b| a.time == b.time);
     let sets = same_time.map(|trials| {
-        let events = trials.iter().filter(|trial| trial.arrived).count();
+        let events = trials.iter().filter(|trial| trial.reached).count();
         let set = RiskSet { time: trials[0].time, at_risk, events, censored: trials.len() - events };
         at_risk -= trials.len();
         set
@@ -55,52 +59,51 @@ pub(super) fn risk_sets(arrivals: &[Arrival]) -> Vec<RiskSet> {
     sets.collect()
 }
 
-/// A time at which a trial arrived or ended.
+/// A step of the curve: a time at which a trial reached the target or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The time.
+    /// When it happened.
     pub time: f64,
-    /// Trials under way just before it.
+    /// Trials under way just before.
     pub at_risk: usize,
-    /// Trials that arrived at it.
+    /// Trials that reached the target at this time.
     pub events: usize,
-    /// Trials that ended at it without having arrived.
+    /// Trials that ended at this time without having reached it.
     pub censored: usize,
-    /// Estimated share of trials that arrive after it.
+    /// Estimated share of trials that need longer.
     pub survival: f64,
-    /// Pointwise interval of the share, from Greenwood's variance on the scale log(-log). None where that scale has no
-    /// value: as long as none has arrived, and once all have.
+    /// Pointwise interval of the share, from Greenwood's variance on the log(−log) scale. None where that scale has no value:
+    /// before the first event, and once all trials have reached the target.
     pub interval: Option<Interval>,
 }
 
-/// The estimated share of trials that have not arrived, as a function of time: 1 at first, lower after every arrival.
+/// The Kaplan–Meier estimate: the share of trials that have not reached the target, as a function of time.
 ///
-/// Censoring has to say nothing about the time of arrival that the time itself does not, as when trials end because
-/// their budget of epochs does. A trial stopped because it was doing badly breaks this.
+/// It assumes that censoring is independent of how soon a trial would have reached the target, as when trials end with their
+/// budget of epochs. A trial stopped because it was doing badly violates this.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KaplanMeier {
-    /// The times at which something happened, in ascending order.
+    /// In ascending order of time; the share is 1 before the first.
     pub steps: Vec<Step>,
 }
 
-/// Mean time to arrival where every time counts up to a horizon only.
+/// Mean time to the target, where every time counts only up to a horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RestrictedMean {
-    /// The mean: the area under the curve up to the horizon.
+    /// The area under the curve up to the horizon.
     pub mean: f64,
-    /// Its standard error, from Greenwood's variance. Too small for few trials; 0 where none arrived before the
-    /// horizon.
+    /// Standard error from Greenwood's variance. Too small for few trials; 0 if none reached the target before the horizon.
     pub standard_error: f64,
 }
 
 impl KaplanMeier {
-    /// The curve of some trials.
+    /// Estimates the curve from some trials.
     ///
     /// # Panics
     /// If a time is negative, infinite or not a number.
-    pub fn new(arrivals: &[Arrival]) -> Self {
+    pub fn new(trials: &[TimeToTarget]) -> Self {
         let (mut survival, mut greenwood) = (1.0, 0.0);
-        let steps = risk_sets(arrivals).into_iter().map(|RiskSet { time, at_risk, events, censored }| {
+        let steps = risk_sets(trials).into_iter().map(|RiskSet { time, at_risk, events, censored }| {
             survival *= (at_risk - events) as f64 / at_risk as f64;
             greenwood += greenwood_term(at_risk, events);
             Step { time, at_risk, events, censored, survival, interval: log_log_interval(survival, greenwood) }
@@ -108,20 +111,8 @@ impl KaplanMeier {
         KaplanMeier { steps: steps.collect() }
     }
 
-    /// Estimated share of trials that arrive after a time. After the last step it is only an upper bound.
-    pub fn survival(&self, time: f64) -> f64 {
-        self.steps.iter().take_while(|step| step.time <= time).last().map_or(1.0, |step| step.survival)
-    }
-
-    /// The first time by which at least half have arrived. None if fewer than half did. Of an even number of trials
-    /// without censoring this is the lower of the two middle times, not their mean.
-    pub fn median(&self) -> Option<f64> {
-        // A product such as 3/4 · 2/3 may miss one half by a rounding error.
-        self.steps.iter().find(|step| step.survival <= 0.5 + 1e-12).map(|step| step.time)
-    }
-
-    /// The mean time to arrival up to a horizon. None if the horizon lies after the last step of a curve that has not
-    /// come down to 0: what happens there was not seen.
+    /// The mean time to the target up to a horizon. None if the horizon lies after the last step of a curve that has not
+    /// come down to 0: nothing was observed there.
     ///
     /// # Panics
     /// If the horizon is negative, infinite or not a number.
@@ -131,7 +122,7 @@ impl KaplanMeier {
         if horizon > last.time && last.survival > 0.0 {
             return None;
         }
-        // From right to left: the area behind each step is what its variance is weighted with.
+        // From right to left: the variance of each step is weighted with the squared area to its right.
         let (mut area, mut variance, mut right) = (0.0, 0.0, horizon);
         for step in self.steps.iter().rev().filter(|step| step.time < horizon) {
             area += step.survival * (right - step.time);
@@ -144,12 +135,12 @@ impl KaplanMeier {
     }
 }
 
-/// What a step adds to the variance of the logarithm of the curve: infinite where the curve comes down to 0.
+/// What a step adds to the variance of the logarithm of the curve; infinite where the curve comes down to 0.
 fn greenwood_term(at_risk: usize, events: usize) -> f64 {
     events as f64 / (at_risk as f64 * (at_risk - events) as f64)
 }
 
-/// S^exp(±z·σ/log S), where σ² is the variance of log S: an interval that never leaves 0..1.
+/// S^exp(±z·σ/log S), where σ² is the variance of log S: an interval that stays within 0..1.
 fn log_log_interval(survival: f64, log_variance: f64) -> Option<Interval> {
     if survival <= 0.0 || survival >= 1.0 {
         return None;
@@ -164,21 +155,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arrival_comes_before_a_censoring_at_the_same_time() {
-        let curve = KaplanMeier::new(&[Arrival::not_by(2.0), Arrival::at(2.0), Arrival::at(3.0)]);
+    fn an_event_comes_before_a_censoring_at_the_same_time() {
+        let curve = KaplanMeier::new(&[
+            TimeToTarget::censored_at(2.0),
+            TimeToTarget::reached_at(2.0),
+            TimeToTarget::reached_at(3.0),
+        ]);
         let [first, second] = &curve.steps[..] else { panic!("two steps") };
         assert_eq!((first.at_risk, first.events, first.censored), (3, 1, 1));
         assert!((first.survival - 2.0 / 3.0).abs() < 1e-15);
         assert_eq!((second.at_risk, second.survival, second.interval), (1, 0.0, None));
-        assert_eq!((curve.survival(1.9), curve.survival(2.0)), (1.0, first.survival));
     }
 
-    /// Without censoring the curve is the share of later values, and its area is the mean of the values cut at the
-    /// horizon, whose standard error everyone knows.
+    /// Without censoring the curve is the share of later values, and its area is the mean of the values cut at the horizon,
+    /// whose standard error is well known.
     #[test]
     fn without_censoring_the_restricted_mean_is_a_mean() {
         let times = [4.0, 1.0, 4.0, 7.0, 11.0, 2.0];
-        let curve = KaplanMeier::new(&times.map(Arrival::at));
+        let curve = KaplanMeier::new(&times.map(TimeToTarget::reached_at));
         for horizon in [0.5, 3.0, 4.0, 9.0, 11.0, 100.0] {
             let cut = times.map(|time| f64::min(time, horizon));
             let mean = cut.iter().sum::<f64>() / 6.0;
@@ -187,31 +181,25 @@ mod tests {
             assert!((found.mean - mean).abs() < 1e-12, "up to {horizon}: {found:?}, not {mean}");
             assert!((found.standard_error - variance.sqrt()).abs() < 1e-12, "up to {horizon}: {found:?}");
         }
-        assert_eq!(curve.median(), Some(4.0));
     }
 
     #[test]
-    fn nothing_is_said_about_what_was_not_seen() {
-        let curve = KaplanMeier::new(&[Arrival::at(2.0), Arrival::not_by(5.0), Arrival::not_by(5.0)]);
-        assert_eq!(curve.median(), None);
+    fn nothing_is_said_about_what_was_not_observed() {
+        let curve = KaplanMeier::new(&[
+            TimeToTarget::reached_at(2.0),
+            TimeToTarget::censored_at(5.0),
+            TimeToTarget::censored_at(5.0),
+        ]);
         assert_eq!(curve.restricted_mean(5.1), None);
         let mean = curve.restricted_mean(5.0).unwrap().mean;
         assert!((mean - 4.0).abs() < 1e-12, "2 + 3 · 2/3, found {mean}");
         let nobody = KaplanMeier::new(&[]);
-        assert_eq!((nobody.median(), nobody.restricted_mean(1.0), nobody.survival(1.0)), (None, None, 1.0));
-    }
-
-    #[test]
-    fn the_median_survives_rounding() {
-        for count in 1..200 {
-            let times: Vec<Arrival> = (1..=2 * count).map(|time| Arrival::at(f64::from(time))).collect();
-            assert_eq!(KaplanMeier::new(&times).median(), Some(f64::from(count)));
-        }
+        assert_eq!((nobody.restricted_mean(1.0), nobody.steps.len()), (None, 0));
     }
 
     #[test]
     #[should_panic = "times are finite"]
     fn infinite_times_are_refused() {
-        KaplanMeier::new(&[Arrival::at(f64::INFINITY)]);
+        KaplanMeier::new(&[TimeToTarget::reached_at(f64::INFINITY)]);
     }
 }

@@ -1,37 +1,38 @@
-//! Models of full and of sparse attention side by side: the study's Table 6, at every epoch that both were probed.
+//! Models with full and with sparse attention side by side: the study's Table 6 at every epoch at which both were probed.
 
-use semfocus_lab::probe::{ProbeRecord, Summary};
-use semfocus_lab::store::{Point, StoredTrial};
+use semfocus_core::Point;
+use semfocus_store::StoredTrial;
+use semfocus_store::records::{ProbeRecord, Summary};
 use serde::Serialize;
 
 use super::conditions::{Conditions, Statistics};
 use crate::evidence::{BASELINE, Evidence, Observed, PointEvidence};
 
-/// The least separation that counts: below it, numbers are rounding.
-const LEAST_SEPARATION: f64 = 1e-9;
+/// Smaller separations are rounding errors and are raised to this.
+const MIN_SEPARATION: f64 = 1e-9;
 
 /// The quantiles of the table, in per cent.
 pub const TABLE_QUANTILES: [f64; 4] = [75.0, 90.0, 95.0, 100.0];
 
-/// By which rule a speed-up is predicted.
+/// How a speed-up is predicted, as users read it.
 pub const PREDICTION_RULE: &str = "The prediction is the ratio of the two guarantees in the attention parameters, \
-    exp(δs − δh) / (2 (1 + 1/Δ)), at the 75 % quantile of the last epoch at which both models were probed. A guarantee bounds from above \
-    how sensitive the loss is, so the ratio of two of them need not be the ratio of two learning times.";
+    exp(δs − δh) / (2 (1 + 1/Δ)), at the 75 % quantile of the last epoch at which both models were probed. A guarantee is an upper bound \
+    on the sensitivity of the loss, so the ratio of two guarantees need not be the ratio of two learning times.";
 
 /// A row of the study's Table 6.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The quantile, in per cent.
+    /// In per cent.
     pub quantile: f64,
-    /// Dispersion of full attention at it.
+    /// Dispersion of full attention at this quantile.
     pub full_dispersion: f64,
-    /// Dispersion of the kept scores at it.
+    /// Dispersion of the kept scores at this quantile.
     pub dispersion: f64,
     /// Separation at the opposite quantile, at least 1e-9.
     pub separation: f64,
-    /// Sink count at it.
+    /// Sink count at this quantile.
     pub sink: f64,
-    /// Both conditions, with the sink count divided by k.
+    /// With the sink count divided by k.
     pub conditions: Conditions,
 }
 
@@ -42,70 +43,70 @@ impl Row {
     }
 }
 
-/// The rows for a pair of models; none where a statistic is missing or makes no sense, as for a mechanism that does not keep
-/// the highest scores.
+/// The rows for a pair of models. Empty where a statistic is missing or out of range, as for a mechanism that does not keep the
+/// highest scores.
 pub fn table(full: &ProbeRecord, sparse: &ProbeRecord) -> Vec<Row> {
     let (k, full, sparse) = (sparse.kept as f64, &full.pooled, &sparse.pooled);
-    if sparse.separation.first().is_none_or(|least| *least < 0.0) {
+    if sparse.separation.first().is_none_or(|min| *min < 0.0) {
         return Vec::new();
     }
     let row = |quantile: f64| {
         let statistics = Statistics {
             full_dispersion: Summary::at(&full.dispersion, quantile)?,
             dispersion: Summary::at(&sparse.dispersion, quantile)?,
-            separation: Summary::at(&sparse.separation, 100.0 - quantile)?.max(LEAST_SEPARATION),
+            separation: Summary::at(&sparse.separation, 100.0 - quantile)?.max(MIN_SEPARATION),
             sink: Summary::at(&sparse.sink, quantile)? / k,
         };
-        let conditions = Conditions::of(&statistics).ok()?;
+        let conditions = Conditions::new(&statistics).ok()?;
         let Statistics { full_dispersion, dispersion, separation, sink } = statistics;
         Some(Row { quantile, full_dispersion, dispersion, separation, sink: sink * k, conditions })
     };
     TABLE_QUANTILES.into_iter().filter_map(row).collect()
 }
 
-/// A trial and that of full attention with the same seed.
+/// A trial paired with the trial of full attention with the same seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
-    /// The mechanism.
+    /// Of the trial that is not full attention.
     pub mechanism: String,
     /// The seed of both.
     pub seed: u64,
     /// Values on the axes of the grid.
     #[serde(skip)]
     pub point: Point,
-    /// The table at every epoch that both were probed, ascending.
+    /// The table at every epoch at which both were probed, in ascending order.
     pub epochs: Vec<PairAt>,
-    /// How many times fewer epochs than full attention to the goal; none unless both arrived.
+    /// Speed-up in epochs to the target; none unless both reached it.
     pub measured_speedup: Option<f64>,
 }
 
 /// A pair at an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PairAt {
-    /// The epoch.
+    /// Epochs of training.
     pub epoch: usize,
-    /// The table; empty where the conditions make no sense.
+    /// Empty where the conditions do not apply.
     pub rows: Vec<Row>,
 }
 
 impl Pair {
-    /// The row at 75 % of the last epoch.
+    /// The row at the 75 % quantile of the last epoch.
     pub fn last_row(&self) -> Option<&Row> {
         self.epochs.last()?.rows.first()
     }
 
-    /// Whether the conditions make sense for this mechanism.
+    /// Whether the conditions apply to this mechanism.
     pub fn has_conditions(&self) -> bool {
         self.epochs.iter().any(|at| !at.rows.is_empty())
     }
 }
 
-/// All pairs of a run that were probed.
+/// All probed pairs of a run.
 pub fn pairs(evidence: &Evidence) -> Vec<Pair> {
-    evidence.points.iter().flat_map(of_point).collect()
+    evidence.points.iter().flat_map(pairs_at).collect()
 }
 
-fn of_point(point: &PointEvidence) -> Vec<Pair> {
+fn pairs_at(point: &PointEvidence) -> Vec<Pair> {
     let others = point.trials.iter().filter(|observed| observed.trial.entry.mechanism != BASELINE);
     let pair = |other: &Observed| {
         let entry = &other.trial.entry;
@@ -134,15 +135,15 @@ fn common_epochs(full: &StoredTrial, other: &StoredTrial) -> Vec<PairAt> {
 }
 
 fn measured_speedup(full: &Observed, other: &Observed) -> Option<f64> {
-    let arrival = |observed: &Observed| observed.measures.as_ref().map(|measures| measures.arrival);
-    let (full, other) = (arrival(full)?, arrival(other)?);
-    (full.arrived && other.arrived && other.time > 0.0).then(|| full.time / other.time)
+    let time = |observed: &Observed| observed.measures.as_ref().map(|measures| measures.time_to_target);
+    let (full, other) = (time(full)?, time(other)?);
+    (full.reached && other.reached && other.time > 0.0).then(|| full.time / other.time)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use semfocus_lab::store::made_up::probe;
+    use semfocus_fixture::probe;
 
     #[test]
     fn a_pair_gives_the_rows_of_the_table() {

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
 use semfocus_analysis::evidence::{Evidence, GOAL};
-use semfocus_lab::Store;
-use semfocus_lab::settings::Goal;
+use semfocus_core::Goal;
+use semfocus_store::Store;
 
+use crate::output::emit;
 use crate::text::paragraph;
 use crate::{Error, evidence};
 
@@ -26,10 +27,10 @@ pub(crate) struct Args {
 /// What counts as having learned.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GoalArgs {
-    /// What counts as having learned [default: train_accuracy >= 0.95]
+    /// What counts as having learned, e.g. "heldout_accuracy >= 0.9" [default: train_accuracy >= 0.95]
     ///
-    /// A metric of epochs.csv and the value it is to reach: accuracies rise to it, losses fall to it.
-    #[arg(long, value_name = "METRIC>=VALUE")]
+    /// A metric of epochs.csv and the value to reach: at least (>=) for accuracies, at most (<=) for losses.
+    #[arg(long, value_name = "GOAL")]
     goal: Option<Goal>,
 }
 
@@ -41,10 +42,10 @@ impl GoalArgs {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let found = Evidence::read(&Store::open(&args.dir)?, args.goal.get())?;
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &evidence::rows(&found))?;
-        return Ok(writeln!(out)?);
-    }
+    emit(out, args.json, &evidence::rows(&found), |out| print(&found, out))
+}
+
+fn print(found: &Evidence, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "experiment {}", found.experiment.name)?;
     paragraph(out, "claim      ", &found.experiment.claim)?;
     if !found.experiment.reduced.is_empty() {
@@ -55,9 +56,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;
     }
     writeln!(out)?;
-    evidence::print(&found, out)?;
+    evidence::print(found, out)?;
     writeln!(out)?;
-    evidence::print_details(&found, out)?;
+    evidence::print_details(found, out)?;
     writeln!(out)?;
     paragraph(out, "", LEARNING_RULE)?;
     Ok(paragraph(out, "", GENERALISATION_RULE)?)

@@ -2,26 +2,20 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use semfocus_analysis::surface::directions::{Plane, Scaling};
-use semfocus_analysis::surface::landscape::{Cell, Evaluator, Grid, evaluate};
-use semfocus_analysis::surface::record::{SurfaceFolder, SurfaceSettings, fingerprint, surfaces};
-use semfocus_analysis::surface::steepness::{PERCENTILES, Steepness};
-use semfocus_lab::trained::Trained;
-use semfocus_tasks::Split;
+use semfocus_analysis::steepness::{PERCENTILES, Steepness};
+use semfocus_lab::jobs::{Job, Surface};
+use semfocus_lab::surface::directions::{Plane, Scaling};
+use semfocus_lab::surface::fingerprint;
+use semfocus_lab::{Lab, TrainedModel};
+use semfocus_store::{Grid, SurfaceFolder, SurfaceSettings};
 use serde::Serialize;
 
-use crate::counter::Counter;
-use crate::signals::stop_on_signals;
-use crate::targets::{ModelArgs, Target};
-use crate::text::{clock, counted, shell_quoted, short};
+use crate::models::{ModelArgs, Target, run_jobs};
+use crate::output::emit;
+use crate::text::{counted, short};
 use crate::{Error, Exit};
-
-/// Finished cells are written this often.
-const SAVE_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -30,25 +24,25 @@ pub(crate) struct Args {
     /// Cells along each side of the grid
     #[arg(long, value_name = "N", default_value_t = 41, value_parser = clap::value_parser!(u16).range(3..=501))]
     grid: u16,
-    /// How far the grid reaches: 1 is as far as the weights are long
+    /// How far the grid extends, in units of the norm of the weights
     #[arg(long, value_name = "R", default_value_t = 1.0, value_parser = positive)]
     range: f64,
-    /// Training examples that the loss is taken over, the first ones
+    /// Compute the loss over the first N training examples
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
-    /// Draws of random directions
+    /// How many pairs of random directions to draw
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     draws: u16,
     /// How directions are chosen
     #[arg(long, value_enum, default_value_t = Directions::Tensor)]
     directions: Directions,
-    /// Directions to two other checkpoint files of the same trial instead, which lie at (1, 0) and (0, 1)
+    /// Span the plane by two other checkpoint files of the same trial, which lie at (1, 0) and (0, 1)
     #[arg(long, value_names = ["FILE", "FILE"], num_args = 2, conflicts_with = "directions")]
     through: Option<Vec<PathBuf>>,
     /// Seed of random directions
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Threads; as many as there are cores unless given
+    /// Threads [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Print JSON
@@ -58,26 +52,17 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Directions {
-    /// Random; the part of every parameter is as long as that parameter, as in the study
+    /// Random, with each parameter tensor scaled to the norm of its weights, as in the study
     Tensor,
-    /// Random; the part of every unit is as long as that unit's weights
+    /// Random, with the part of each unit scaled to the norm of that unit's weights
     Filter,
-    /// The two principal directions of the training path, from the models that probes kept
+    /// The two principal directions of the training path, from the models that probes saved
     Path,
 }
 
 fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "expected a number above 0".to_owned())?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err("expected a number above 0".to_owned()) }
-}
-
-/// A surface to evaluate.
-struct Job<'a> {
-    target: &'a Target,
-    split: &'a Split,
-    plane: Plane,
-    settings: SurfaceSettings,
-    folder: SurfaceFolder,
 }
 
 #[derive(Serialize)]
@@ -96,139 +81,70 @@ struct Entry {
     lipschitz: Steepness,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let stop = stop_on_signals()?;
-    let targets = args.models.targets()?;
-    check_comparable(&targets)?;
-    let splits = targets.iter().map(training_examples).collect::<Result<Vec<Split>, Error>>()?;
-    let mut jobs = Vec::new();
-    for (target, split) in targets.iter().zip(&splits) {
-        jobs.extend(jobs_of(args, target, split)?);
-    }
-    let all: usize = jobs.iter().map(|job| job.settings.grid.cells()).sum();
-    let missing: usize = jobs.iter().map(|job| job.folder.missing().len()).sum();
-    let threads = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let mut counter = Counter::new("cells", all, all - missing);
-    let mut entries = Vec::new();
-    for job in jobs {
-        entries.push((job.target, job.settings.clone()));
-        if !fill(job, threads, &stop, &mut counter)? {
-            counter.finish();
-            let command: Vec<String> = std::env::args().map(|argument| shell_quoted(&argument)).collect();
-            eprintln!("interrupted; finished cells are kept. To go on: {}", command.join(" "));
-            return Ok(Exit::Interrupted);
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let targets = args.models.targets(lab, 1)?;
+    let comparable: Vec<_> = targets.iter().map(|target| (&target.folder, &target.trained.trial)).collect();
+    semfocus_lab::surface::check_comparable(&comparable)?;
+    let mut surfaces = Vec::new();
+    for target in &targets {
+        for (plane, settings) in planes(args, lab, target)? {
+            let folder = SurfaceFolder::new(&target.folder, settings.clone());
+            surfaces.push((target, settings, Surface::new(target.trained.clone(), plane, folder)));
         }
     }
-    let seconds = counter.finish();
-    if missing > 0 {
-        eprintln!("{} in {}", counted(missing, "cell"), clock(seconds));
+    let jobs: Vec<&dyn Job> = surfaces.iter().map(|(_, _, job)| job as &dyn Job).collect();
+    let threads = args.jobs.map(usize::from);
+    if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "cells", threads)? {
+        return Ok(exit);
     }
-    let entries =
-        entries.into_iter().map(|(target, settings)| entry(target, settings)).collect::<Result<Vec<_>, _>>()?;
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &entries)?;
-        writeln!(out)?;
-    } else {
-        print(&entries, out)?;
-    }
+    let entries = surfaces.into_iter().map(|(target, settings, _)| entry(target, settings));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    emit(out, args.json, &entries, |out| print(&entries, out))?;
     Ok(Exit::Done)
 }
 
-/// Surfaces side by side mean something only for models of one shape on the same task.
-fn check_comparable(targets: &[Target]) -> Result<(), Error> {
-    let Some((first, rest)) = targets.split_first() else { return Ok(()) };
-    let differences = |one: &Trained, other: &Trained| {
-        let (a, b) = (&one.trial.settings, &other.trial.settings);
-        let (shape_a, shape_b) = (&a.model, &b.model);
-        let numbers = [
-            ("blocks", shape_a.blocks, shape_b.blocks),
-            ("d_model", shape_a.d_model, shape_b.d_model),
-            ("d_mlp", shape_a.d_mlp, shape_b.d_mlp),
-            ("heads", shape_a.heads, shape_b.heads),
-            ("d_head", shape_a.head_width(), shape_b.head_width()),
-        ];
-        let number = numbers.into_iter().find(|(_, a, b)| a != b).map(|(name, a, b)| format!("{name} {a} and {b}"));
-        let task = || (a.task != b.task).then(|| format!("tasks {} and {}", a.task, b.task));
-        let length = || (a.data.length != b.data.length).then(|| "sequences of different lengths".to_owned());
-        number.or_else(task).or_else(length)
-    };
-    for other in rest {
-        if let Some(difference) = differences(&first.trained, &other.trained) {
-            let (a, b) = (first.folder.path().display(), other.folder.path().display());
-            let message = format!("{a} and {b} cannot be compared: they have {difference}");
-            return Err(format!("{message}. Give them in separate commands, or choose trials of one kind").into());
-        }
-    }
-    Ok(())
-}
-
-fn training_examples(target: &Target) -> Result<Split, Error> {
-    let settings = &target.trained.trial.settings;
-    Ok(target.trained.trial.source.dataset(&settings.data, settings.seed)?.train)
-}
-
-fn jobs_of<'a>(args: &Args, target: &'a Target, split: &'a Split) -> Result<Vec<Job<'a>>, Error> {
-    let model = &target.trained.model;
+/// The planes that are asked for, and the settings of their surfaces.
+fn planes(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<(Plane, SurfaceSettings)>, Error> {
+    let (TrainedModel { trial, model, epoch }, device) = (&target.trained, &args.models.device.device);
     let is_random = args.through.is_none() && args.directions != Directions::Path;
     if !is_random && args.draws > 1 {
-        return Err("`--draws` needs random directions: there is one plane along a path or through checkpoints".into());
+        return Err(
+            "`--draws` needs random directions: there is only one plane along a path or through checkpoints".into()
+        );
     }
-    let mut jobs = Vec::new();
+    let mut planes = Vec::new();
     for draw in 0..usize::from(args.draws) {
         let (words, plane) = match (&args.through, args.directions) {
             (Some(files), _) => {
-                let read = |file: &PathBuf| Trained::of(&target.trained.trial, file).map(|trained| trained.model);
+                let read = |file: &PathBuf| TrainedModel::read_file(lab, device, trial, file).map(|found| found.model);
                 let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
                 (format!("through {}", names.join(" ")), Plane::through(model, &read(&files[0])?, &read(&files[1])?)?)
             }
             (None, Directions::Tensor) => ("tensor".to_owned(), Plane::random(model, Scaling::Tensor, args.seed, draw)),
             (None, Directions::Filter) => ("filter".to_owned(), Plane::random(model, Scaling::Filter, args.seed, draw)),
             (None, Directions::Path) => {
-                ("path".to_owned(), Plane::of_path(model, &Trained::along_training(&target.folder)?)?)
+                let path = TrainedModel::along_training(lab, device, &target.folder)?;
+                ("path".to_owned(), Plane::along_path(model, &path)?)
             }
         };
         let settings = SurfaceSettings {
-            epoch: target.trained.epoch,
+            epoch: *epoch,
             weights: fingerprint(&plane.centre),
             directions: words,
             seed: if is_random { args.seed } else { 0 },
             draw,
             grid: Grid { side: usize::from(args.grid), range: args.range },
-            samples: split.len().min(args.samples as usize),
+            samples: trial.settings.data.sizes.train.min(args.samples as usize),
             path: plane.path.clone(),
         };
-        let folder = SurfaceFolder::open(&target.folder, &settings)?;
-        jobs.push(Job { target, split, plane, settings, folder });
+        planes.push((plane, settings));
     }
-    Ok(jobs)
-}
-
-/// Evaluates the missing cells of a surface; whether it came to the end.
-fn fill(mut job: Job<'_>, threads: usize, stop: &AtomicBool, counter: &mut Counter) -> Result<bool, Error> {
-    let missing = job.folder.missing();
-    let evaluator = Evaluator::new(&job.target.trained.model, job.split, job.settings.samples);
-    let (mut unsaved, mut saved_at): (Vec<Cell>, Instant) = (Vec::new(), Instant::now());
-    let folder = &mut job.folder;
-    evaluate(&evaluator, &job.plane, &job.settings.grid, &missing, threads, stop, |cell| {
-        unsaved.push(cell);
-        counter.add(1);
-        if saved_at.elapsed() >= SAVE_EVERY {
-            folder.add(&unsaved)?;
-            (unsaved, saved_at) = (Vec::new(), Instant::now());
-        }
-        Ok::<(), Error>(())
-    })?;
-    folder.add(&unsaved)?;
-    let is_complete = folder.missing().is_empty();
-    if is_complete && !missing.is_empty() {
-        job.folder.finish()?;
-    }
-    Ok(is_complete)
+    Ok(planes)
 }
 
 fn entry(target: &Target, settings: SurfaceSettings) -> Result<Entry, Error> {
-    let stored = surfaces(target.folder.path())?.into_iter().find(|surface| surface.settings == settings);
-    let stored = stored.ok_or("the surface was removed while it was evaluated")?;
+    let stored = target.folder.surface(&settings.name())?;
+    let stored = stored.ok_or_else(|| format!("the surface {} is incomplete", settings.name()))?;
     let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
     let middle = stored.values[losses.len() / 2];
     let trial = &target.trained.trial.settings;
@@ -240,7 +156,7 @@ fn entry(target: &Target, settings: SurfaceSettings) -> Result<Entry, Error> {
         accuracy: middle.accuracy,
         undefined: losses.iter().filter(|loss| !loss.is_finite()).count(),
         percentiles: PERCENTILES,
-        lipschitz: Steepness::of(&settings.grid, &losses),
+        lipschitz: Steepness::new(&settings.grid, &losses),
         settings,
     })
 }
@@ -265,6 +181,6 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
     if undefined > 0 {
         writeln!(out, "\nthe loss is infinite or undefined in {}", counted(undefined, "cell"))?;
     }
-    writeln!(out, "\n`semfocus report RUN` shows the surfaces.")?;
+    writeln!(out, "\n`semfocus report RUN` draws the surfaces.")?;
     Ok(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod landscape;
 pub(crate) mod list;
+pub(crate) mod predict;
 pub(crate) mod probe;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -6,28 +6,24 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{Row, table};
-use semfocus_lab::Store;
-use semfocus_lab::TrialSettings;
-use semfocus_lab::probe::{LayerRecord, ProbeRecord, Prober, QUANTILES, Summary};
-use semfocus_lab::store::{CheckpointName, TrialFolder};
-use semfocus_lab::trained::Trained;
+use semfocus_core::{BASELINE, TrialSettings};
+use semfocus_lab::Lab;
+use semfocus_lab::jobs::{Job, Probe};
+use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
-use crate::Error;
-use crate::commands::show::find_trial;
+use crate::models::{ModelArgs, Target, run_jobs};
+use crate::output::emit;
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folders of trials, or of runs: all their trials that have a checkpoint
-    #[arg(required = true)]
-    runs: Vec<PathBuf>,
-    /// Training examples to look at
+    #[command(flatten)]
+    models: ModelArgs,
+    /// Training examples to use
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
-    /// The model after its best epoch instead of the last
-    #[arg(long)]
-    best: bool,
-    /// Show every layer, also where there are several trials
+    /// Show every layer even if there are several trials
     #[arg(long)]
     layers: bool,
     /// Print JSON, with all quantiles of every layer and head
@@ -63,68 +59,36 @@ struct Pair {
     rows: Vec<Row>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let name = if args.best { CheckpointName::Best } else { CheckpointName::Last };
-    let folders = folders(args, name)?;
-    let mut probes = Vec::new();
-    for (number, folder) in folders.iter().enumerate() {
-        probes.push(probe(folder, name, args.samples as usize, (number + 1, folders.len()))?);
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let targets = args.models.targets(lab, usize::MAX)?;
+    let probe = |target: &Target| Probe::new(target.trained.clone(), target.folder.clone(), args.samples as usize);
+    let jobs: Vec<Probe> = targets.iter().map(probe).collect();
+    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+    if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "models", None)? {
+        return Ok(exit);
     }
+    let probes = targets.into_iter().map(entry).collect::<Result<Vec<_>, _>>()?;
     let pairs = pairs(&probes);
+    let layers = args.layers || probes.len() == 1;
     let report = Report { quantiles: QUANTILES, probes, pairs };
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &report)?;
-        return Ok(writeln!(out)?);
-    }
-    print(&report, args.layers || folders.len() == 1, out)
+    emit(out, args.json, &report, |out| print(&report, layers, out))?;
+    Ok(Exit::Done)
 }
 
-/// The trials that are meant and have a checkpoint.
-fn folders(args: &Args, name: CheckpointName) -> Result<Vec<TrialFolder>, Error> {
-    let mut folders = Vec::new();
-    for path in &args.runs {
-        if path.join("experiment.toml").is_file() {
-            let trials = Store::open(path)?.trials()?.into_iter().map(|(_, folder)| folder);
-            folders.extend(trials.filter(|folder| folder.checkpoint(name).is_file()));
-        } else {
-            folders.push(find_trial(path)?);
-        }
-    }
-    if folders.is_empty() {
-        return Err("no trial of these runs has a checkpoint yet".into());
-    }
-    Ok(folders)
-}
-
-/// Looks at one model, and adds what was found to the record of its trial.
-fn probe(folder: &TrialFolder, name: CheckpointName, samples: usize, of: (usize, usize)) -> Result<Entry, Error> {
-    let Trained { trial, model, epoch } = Trained::read(folder, name)?;
-    let settings = &trial.settings;
-    eprint!("{} of {}: {} seed {} …", of.0, of.1, settings.mechanism, settings.seed);
-    let data = trial.source.dataset(&settings.data, settings.seed)?;
-    let before = folder.snapshots().into_iter().rfind(|kept| *kept < epoch);
-    let before = before.map(|kept| Trained::of(&trial, &folder.snapshot(kept))).transpose()?;
-    let earlier = before.as_ref().map(|trained| &trained.model);
-    let record = Prober::new(&trial, &data.train, samples).look(&model, epoch, earlier);
-    eprintln!(" {:.1} s", record.seconds);
-    match folder.lock() {
-        Ok(Ok(lock)) => {
-            if let Err(error) = folder.record_probe(&lock, &record) {
-                eprintln!("not recorded: {error}");
-            }
-        }
-        Ok(Err(_)) => eprintln!("not recorded: another process trains this trial"),
-        Err(error) => eprintln!("not recorded: {error}"),
-    }
+/// The probe that was just recorded for a model.
+fn entry(target: Target) -> Result<Entry, Error> {
+    let (settings, epoch) = (target.trained.trial.settings, target.trained.epoch);
+    let record = target.folder.probes()?.into_iter().find(|record| record.epoch == epoch);
+    let record = record.ok_or_else(|| format!("{} has no probe of epoch {epoch}", target.folder.path().display()))?;
     let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
-    let lipschitz = Profile::from_probe(&record);
-    Ok(Entry { trial: folder.path().to_owned(), mechanism, seed, settings: trial.settings, record, lipschitz })
+    let lipschitz = Profile::from_record(&record);
+    Ok(Entry { trial: target.folder.path().to_owned(), mechanism, seed, settings, record, lipschitz })
 }
 
-/// Every model of another mechanism with that of full attention whose settings are the same but for the mechanism.
+/// Pairs each model of another mechanism with the full-attention model whose other settings are the same.
 fn pairs(probes: &[Entry]) -> Vec<Pair> {
     let mut pairs = Vec::new();
-    for full in probes.iter().filter(|entry| entry.mechanism == "full") {
+    for full in probes.iter().filter(|entry| entry.mechanism == BASELINE) {
         let is_partner = |other: &&Entry| {
             let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
             other.mechanism != full.mechanism && same.identity() == full.settings.identity()
@@ -139,7 +103,7 @@ fn pairs(probes: &[Entry]) -> Vec<Pair> {
 
 fn print(report: &Report, layers: bool, out: &mut dyn Write) -> Result<(), Error> {
     let width = report.probes.iter().map(|probe| probe.mechanism.chars().count()).max().unwrap_or(0).max(9);
-    writeln!(out, "medians over queries, of the sink over keys")?;
+    writeln!(out, "Medians over queries; sink: median over keys.")?;
     writeln!(out)?;
     writeln!(out, "{:width$}       seed  epoch  dispersion  separation  entropy  sink  full mass", "mechanism")?;
     for Entry { mechanism, seed, record, .. } in &report.probes {
@@ -157,18 +121,18 @@ fn print(report: &Report, layers: bool, out: &mut dyn Write) -> Result<(), Error
     }
     print_pairs(report, out)?;
     writeln!(out)?;
-    writeln!(out, "full mass: weight that the softmax over all keys would give to the kept ones").map_err(Error::from)
+    writeln!(out, "full mass: weight that a softmax over all keys would give to the kept keys").map_err(Error::from)
 }
 
 fn middle(values: &[f64], digits: usize) -> String {
     Summary::at(values, 50.0).map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// What belongs to single layers: norms of the matrices, and where the attention looks.
+/// Per layer: norms of the matrices, and how much attention goes to relevant keys.
 fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
     let Entry { mechanism, seed, record, .. } = entry;
     writeln!(out)?;
-    writeln!(out, "{mechanism} seed {seed}, layer by layer; shares of relevant keys / of random ones")?;
+    writeln!(out, "{mechanism} seed {seed}, by layer; shares of relevant keys / of random keys")?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
     for (number, (layer, norms)) in record.layers.iter().zip(&record.norms.layers).enumerate() {
         let LayerRecord { all, relevance, .. } = layer;
@@ -176,10 +140,10 @@ fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
             [(r.precision, r.random_precision), (r.recall, r.random_recall), (r.mass, r.random_precision)]
                 .map(|(found, random)| format!("{found:.2}/{random:.2}"))
         });
-        let greatest = norms.score.iter().copied().fold(0.0, f64::max);
+        let score = norms.score.iter().copied().fold(0.0, f64::max);
         writeln!(
             out,
-            "{number:>5}{:>7}{:>9}{:>8}{greatest:>6.1}{:>6.1}{:>6.1}{:>10}{:>10}{:>10}",
+            "{number:>5}{:>7}{:>9}{:>8}{score:>6.1}{:>6.1}{:>6.1}{:>10}{:>10}{:>10}",
             middle(&all.dispersion, 2),
             middle(&all.separation, 4),
             middle(&all.entropy, 2),

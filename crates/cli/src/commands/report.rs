@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::Evidence;
-use semfocus_lab::Store;
 use semfocus_report::Written;
+use semfocus_store::Store;
 use serde::Serialize;
 
 use super::compare::GoalArgs;
 use crate::Error;
+use crate::output::emit;
+use crate::text::counted;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -35,19 +37,21 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let store = Store::open(&args.dir)?;
     let evidence = Evidence::read(&store, args.goal.get())?;
     let Written { page, figures, tables, missing } = semfocus_report::write(&store, &evidence)?;
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &Report { page, figures, tables, missing })?;
-        return Ok(writeln!(out)?);
-    }
-    writeln!(out, "{}", page.display())?;
-    for name in figures {
-        writeln!(out, "{}", args.dir.join("figures").join(name).display().to_string() + ".{svg,png,pdf}")?;
-    }
-    for name in tables {
-        writeln!(out, "{}", args.dir.join("tables").join(name).display().to_string() + ".{csv,md}")?;
-    }
+    let report = Report { page, figures, tables, missing };
+    emit(out, args.json, &report, |out| {
+        let Report { page, figures, tables, .. } = &report;
+        writeln!(out, "{}", page.display())?;
+        for name in figures {
+            writeln!(out, "{}", args.dir.join("figures").join(name).display().to_string() + ".{svg,png,pdf}")?;
+        }
+        for name in tables {
+            writeln!(out, "{}", args.dir.join("tables").join(name).display().to_string() + ".{csv,md}")?;
+        }
+        Ok(())
+    })?;
     if missing > 0 {
-        eprintln!("{missing} trials are not finished; the page says which");
+        let are = if missing == 1 { "is" } else { "are" };
+        eprintln!("{} {are} not finished; the report says which", counted(missing, "trial"));
     }
     Ok(())
 }

@@ -6,17 +6,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::Evidence;
+use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_core::{Experiment, Request, Scale, fnv_1a};
 use semfocus_lab::estimate::{Estimator, disk};
-use semfocus_lab::executor::{self, InStore, Sharing, TrialEnd};
-use semfocus_lab::store::{Found, Session, State};
-use semfocus_lab::{Experiment, Plan, Request, Scale, Store, Trial};
+use semfocus_lab::jobs::{Executor, Job, Sharing, Train};
+use semfocus_lab::{Lab, Plan};
+use semfocus_store::{End, Found, State, Store};
 use serde::Serialize;
 
+use crate::models::session;
+use crate::output::emit;
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
-use crate::text::{counted, duration, paragraph, shell_quoted, size};
-use crate::{Error, Exit, evidence};
+use crate::text::{counted, duration, paragraph, resume_command, size};
+use crate::{DeviceArg, Error, Exit, evidence};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -24,18 +27,18 @@ pub(crate) struct Args {
     experiment: String,
     /// Folder for the results [default: runs/ and the name of the experiment]
     ///
-    /// The same command given again goes on where it stopped.
+    /// The same command resumes a run that was interrupted.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Trials at once [default: one for each core]
     ///
-    /// The results do not depend on it.
+    /// The results do not depend on this number.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// How much of the experiment [default: quick for a preset; a file runs as it is written]
+    /// How much of the experiment to run [default: quick for a preset; a file runs as it is written]
     #[arg(long, value_name = "quick|medium|full")]
     scale: Option<Scale>,
-    /// Mechanisms in place of those of the experiment
+    /// Mechanisms to compare instead of those of the experiment
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     mechanisms: Option<Vec<String>>,
     /// Number of seeds
@@ -44,16 +47,18 @@ pub(crate) struct Args {
     /// Number of epochs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     epochs: Option<u32>,
-    /// Overrides a setting, e.g. -s model.blocks=3 (see `semfocus list settings`)
+    /// Override a setting, e.g. -s model.blocks=3 (see `semfocus list settings`)
     #[arg(short, long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Everything once and tiny: every mechanism and point of the grid, one seed, one epoch, few examples
+    /// Try everything once, as small as possible: every mechanism and grid point, one seed, one epoch, few examples
     #[arg(long)]
     smoke: bool,
-    /// Show trials, time and disk space, and do nothing
+    #[command(flatten)]
+    device: DeviceArg,
+    /// Print the trials and the estimated time and disk space; train nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// No progress, only the result
+    /// Print only the result, no progress
     #[arg(short, long)]
     quiet: bool,
     /// Print the result as JSON
@@ -61,33 +66,37 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let experiment = Experiment::resolve(&args.request())?;
-    let plan = experiment.plan()?;
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let experiment = Experiment::resolve(&args.request(), lab)?;
+    let plan = lab.plan(&experiment)?;
     let dir = args.output.clone().unwrap_or_else(|| default_folder(args, &experiment));
-    let sharing = Sharing::new(args.jobs.map(usize::from), plan.trials.len());
+    let sharing = Sharing::trials(args.jobs.map(usize::from), plan.trials.len());
     if args.dry_run {
-        return dry_run(args, &experiment, &plan, &dir, sharing, out).map(|()| Exit::Done);
+        return dry_run(args, lab, &experiment, &plan, &dir, sharing, out).map(|()| Exit::Done);
     }
     let stop = stop_on_signals()?;
-    let (store, found) = Store::create(&dir, &experiment, &plan)?;
+    let (store, found) = Store::create(&dir, &experiment, &plan.index())?;
     if !args.quiet {
         introduce(&experiment, &plan, &dir, found)?;
     }
-    let progress = Progress::new(&plan, sharing, args.quiet, stop.clone());
-    let session = Session::here(crate::VERSION, crate::COMMIT, sharing.threads, sharing.jobs);
-    let work = InStore { store: &store, session, watch: &progress };
-    let ends = executor::run(&plan.trials, sharing, &work, &stop, &progress);
+    let jobs: Vec<Train> =
+        plan.trials.into_iter().map(|trial| Train::new(trial.clone(), store.trial(trial.id))).collect();
+    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+    let progress = Progress::new(&jobs, "steps", sharing, args.quiet, stop.clone());
+    let device = &args.device.device;
+    let session = session(device, sharing);
+    let ends = Executor { lab, device, session, sharing, stop: &stop, observer: &progress }.run(&jobs);
     progress.finish();
-    let report = Report::new(&experiment, &store, &plan, &ends, stop.load(Ordering::Relaxed))?;
-    report.print(args, out)?;
-    if report.finished == report.trials {
-        let written = semfocus_report::write(&store, &report.evidence)?;
+    let evidence = Evidence::read(&store, GOAL)?;
+    let outcome = Outcome::new(&experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
+    outcome.print(args, out)?;
+    if outcome.finished == outcome.trials {
+        let written = semfocus_report::write(&store, &evidence)?;
         if !args.quiet {
             eprintln!("report: {}", written.page.display());
         }
     }
-    Ok(report.exit())
+    Ok(outcome.exit())
 }
 
 impl Args {
@@ -104,7 +113,7 @@ impl Args {
     }
 }
 
-/// A folder that follows from what is asked for, so that the same command finds it again.
+/// A folder named after what is asked for, so that the same command finds it again.
 fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
     let mut name = experiment.name.clone();
     let is_preset = !args.experiment.contains(['/', '\\', '.']);
@@ -115,7 +124,7 @@ fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
         name += "-smoke";
     }
     if experiment.is_changed {
-        name += &format!("-{:06x}", semfocus_kernels::fnv_1a(experiment.to_toml().bytes()) & 0xff_ffff);
+        name += &format!("-{:06x}", fnv_1a(experiment.to_toml().bytes()) & 0xff_ffff);
     }
     Path::new("runs").join(name)
 }
@@ -126,8 +135,11 @@ fn introduce(experiment: &Experiment, plan: &Plan, dir: &Path, found: Found) -> 
     describe(experiment, plan, err)?;
     match found {
         Found::Nothing => writeln!(err, "results    {}", dir.display())?,
-        Found::TheSame => writeln!(err, "results    {} (goes on)", dir.display())?,
-        Found::Part(added) => writeln!(err, "results    {} (goes on; {added} trials added)", dir.display())?,
+        Found::TheSame => writeln!(err, "results    {} (resumed)", dir.display())?,
+        Found::Part(0) => writeln!(err, "results    {} (extended)", dir.display())?,
+        Found::Part(added) => {
+            writeln!(err, "results    {} (extended by {})", dir.display(), counted(added, "trial"))?;
+        }
     }
     Ok(writeln!(err)?)
 }
@@ -144,7 +156,11 @@ fn describe(experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result
     let trials = plan.trials.len();
     paragraph(out, "trials     ", &format!("{trials} = {}, {} epochs", factors.join(" × "), plan.epochs()))?;
     if !experiment.reduced.is_empty() {
-        paragraph(out, "reduced    ", &format!("against the published experiment: {}", experiment.reduced.join("; ")))?;
+        paragraph(
+            out,
+            "reduced    ",
+            &format!("compared with the published experiment: {}", experiment.reduced.join("; ")),
+        )?;
     }
     Ok(())
 }
@@ -175,6 +191,7 @@ struct DryTrial {
 
 fn dry_run(
     args: &Args,
+    lab: &Lab,
     experiment: &Experiment,
     plan: &Plan,
     dir: &Path,
@@ -182,9 +199,9 @@ fn dry_run(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     if !args.quiet {
-        eprintln!("measuring steps …");
+        eprintln!("measuring a few steps to estimate times …");
     }
-    let mut estimator = Estimator::exact(Duration::from_millis(200));
+    let mut estimator = Estimator::exact(lab, Duration::from_millis(200));
     let trials: Vec<DryTrial> = plan
         .trials
         .iter()
@@ -199,34 +216,37 @@ fn dry_run(
         .collect();
     let core_seconds = estimator.trials(&plan.trials);
     let at_once = sharing.jobs.min(sharing.threads) as f64;
-    let disk_bytes = plan.trials.iter().map(disk).sum();
+    let disk_bytes = plan.trials.iter().map(|trial| disk(lab, trial)).sum();
     let (seconds, jobs) = (core_seconds / at_once, sharing.jobs);
-    if args.json {
-        let Experiment { name, scale, claim, reduced, .. } = experiment;
-        let scale = *scale;
-        let report =
-            DryRun { experiment: name, scale, claim, reduced, dir, trials, jobs, core_seconds, seconds, disk_bytes };
-        serde_json::to_writer_pretty(&mut *out, &report)?;
-        return Ok(writeln!(out)?);
-    }
-    describe(experiment, plan, out)?;
-    writeln!(out, "results    {}", dir.display())?;
-    let goal =
-        if plan.trials.iter().any(|trial| trial.settings.training.stop_when.is_some()) { " at most" } else { "" };
-    writeln!(out, "time      {goal} about {} with {}", duration(seconds), counted(jobs, "trial") + " at once")?;
-    writeln!(out, "disk       about {}", size(disk_bytes))?;
-    writeln!(out)?;
-    let width = trials.iter().map(|trial| trial.title.chars().count()).max().unwrap_or(0);
-    writeln!(out, "trial             {:width$}  epochs  s/epoch", "")?;
-    for trial in &trials {
-        writeln!(out, "{}  {:width$}  {:6}  {:7.2}", trial.trial, trial.title, trial.epochs, trial.epoch_seconds)?;
-    }
-    Ok(())
+    let Experiment { name, scale, claim, reduced, .. } = experiment;
+    let scale = *scale;
+    let report =
+        DryRun { experiment: name, scale, claim, reduced, dir, trials, jobs, core_seconds, seconds, disk_bytes };
+    emit(out, args.json, &report, |out| report.print(experiment, plan, out))
 }
 
-/// What a run came to.
+impl DryRun<'_> {
+    fn print(&self, experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result<(), Error> {
+        let DryRun { dir, trials, jobs, seconds, disk_bytes, .. } = self;
+        describe(experiment, plan, out)?;
+        writeln!(out, "results    {}", dir.display())?;
+        let limit =
+            if plan.trials.iter().any(|trial| trial.settings.training.stop_when.is_some()) { " at most" } else { "" };
+        writeln!(out, "time      {limit} about {} with {}", duration(*seconds), counted(*jobs, "trial") + " at once")?;
+        writeln!(out, "disk       about {}", size(*disk_bytes))?;
+        writeln!(out)?;
+        let width = trials.iter().map(|trial| trial.title.chars().count()).max().unwrap_or(0);
+        writeln!(out, "trial             {:width$}  epochs  s/epoch", "")?;
+        for trial in trials {
+            writeln!(out, "{}  {:width$}  {:6}  {:7.2}", trial.trial, trial.title, trial.epochs, trial.epoch_seconds)?;
+        }
+        Ok(())
+    }
+}
+
+/// The result of a run.
 #[derive(Serialize)]
-struct Report<'a> {
+struct Outcome<'a> {
     experiment: &'a str,
     scale: Scale,
     claim: &'a str,
@@ -243,7 +263,7 @@ struct Report<'a> {
     /// Seconds that all epochs took.
     training_seconds: f64,
     #[serde(skip)]
-    evidence: Evidence,
+    evidence: &'a Evidence,
 }
 
 #[derive(Serialize)]
@@ -252,41 +272,38 @@ struct Failure {
     message: String,
 }
 
-impl<'a> Report<'a> {
+impl<'a> Outcome<'a> {
     fn new(
         experiment: &'a Experiment,
         store: &'a Store,
-        plan: &Plan,
-        ends: &[(semfocus_lab::TrialId, TrialEnd)],
+        jobs: &[&dyn Job],
+        ends: &[Option<End>],
         interrupted: bool,
-    ) -> Result<Self, Error> {
-        let title = |id| plan.trials.iter().find(|trial| trial.id == id).map_or_else(String::new, Trial::title);
-        let failed = ends.iter().filter_map(|(id, end)| match end {
-            TrialEnd::Failed(message) => Some(Failure { trial: title(*id), message: message.clone() }),
+        evidence: &'a Evidence,
+    ) -> Self {
+        let ends = jobs.iter().zip(ends).filter_map(|(job, end)| Some((*job, end.as_ref()?)));
+        let failed = ends.clone().filter_map(|(job, end)| match end {
+            End::Failed(message) => Some(Failure { trial: job.title(), message: message.clone() }),
             _ => None,
         });
-        let diverged = ends.iter().filter_map(|(id, end)| match end {
-            TrialEnd::Over { state: State::Diverged, .. } => Some(title(*id)),
-            _ => None,
-        });
-        let evidence = Evidence::read(store, semfocus_analysis::evidence::GOAL)?;
-        let finished = ends.iter().filter(|(_, end)| matches!(end, TrialEnd::Over { .. })).count();
-        Ok(Report {
+        let diverged = ends.clone().filter(|(_, end)| **end == End::Over(State::Diverged)).map(|(job, _)| job.title());
+        let finished = ends.clone().filter(|(_, end)| matches!(end, End::Over(_))).count();
+        Outcome {
             experiment: &experiment.name,
             scale: experiment.scale,
             claim: &experiment.claim,
             reduced: &experiment.reduced,
             dir: store.dir(),
-            trials: plan.trials.len(),
+            trials: jobs.len(),
             finished,
             diverged: diverged.collect(),
             failed: failed.collect(),
-            interrupted: interrupted && finished < plan.trials.len(),
-            comparison: evidence::rows(&evidence),
+            interrupted: interrupted && finished < jobs.len(),
+            comparison: evidence::rows(evidence),
             probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).map(|probe| probe.seconds).sum(),
             training_seconds: evidence.trials().flat_map(|o| &o.trial.records).map(|record| record.seconds).sum(),
             evidence,
-        })
+        }
     }
 
     fn exit(&self) -> Exit {
@@ -300,14 +317,9 @@ impl<'a> Report<'a> {
     }
 
     fn print(&self, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-        if args.json {
-            serde_json::to_writer_pretty(&mut *out, self)?;
-            writeln!(out)?;
-        } else {
-            evidence::print(&self.evidence, out)?;
-        }
+        emit(out, args.json, self, |out| Ok(evidence::print(self.evidence, out)?))?;
         out.flush()?;
-        // Whoever watched has been told.
+        // Without --quiet, the progress lines have already said so.
         if args.quiet {
             for Failure { trial, message } in &self.failed {
                 eprintln!("{trial}: failed: {message}");
@@ -317,8 +329,7 @@ impl<'a> Report<'a> {
             }
         }
         if self.interrupted {
-            let command: Vec<String> = std::env::args().map(|argument| shell_quoted(&argument)).collect();
-            eprintln!("interrupted; everything is saved. To go on: {}", command.join(" "));
+            eprintln!("Interrupted; progress is saved. To resume: {}", resume_command());
         } else if !args.quiet {
             let left = self.trials - self.finished;
             let left = if left == 0 { String::new() } else { format!(", {left} not finished") };
@@ -331,7 +342,7 @@ impl<'a> Report<'a> {
         }
         if self.probe_seconds > 0.0 && !args.quiet {
             let share = 100.0 * self.probe_seconds / self.training_seconds;
-            eprintln!("probes took {} of a core, {share:.0} % of the epochs' time", duration(self.probe_seconds));
+            eprintln!("probes took {} of core time, {share:.0} % as much as the epochs", duration(self.probe_seconds));
         }
         Ok(())
     }

@@ -2,20 +2,16 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::surface::record::{SharpnessRecord, record_sharpness, sharpness};
-use semfocus_analysis::surface::sharpness::{Differences, Sharpness, SharpnessError, SharpnessOptions};
-use semfocus_lab::store::TrialFolder;
-use semfocus_lab::trained::Trained;
-use semfocus_tasks::Split;
+use semfocus_lab::jobs::{Job, MeasureSharpness};
+use semfocus_lab::surface::hessian::{Differences, SharpnessOptions};
+use semfocus_lab::{Lab, TrainedModel};
+use semfocus_store::{Sharpness, SharpnessRecord};
 use serde::Serialize;
 
-use crate::counter::Counter;
-use crate::signals::stop_on_signals;
-use crate::targets::{ModelArgs, Target};
+use crate::models::{ModelArgs, Target, run_jobs};
+use crate::output::emit;
 use crate::text::short;
 use crate::{Error, Exit};
 
@@ -23,20 +19,20 @@ use crate::{Error, Exit};
 pub(crate) struct Args {
     #[command(flatten)]
     models: ModelArgs,
-    /// Also the models along training that probes kept
+    /// Also measure the models that probes saved during training
     #[arg(long)]
     along_training: bool,
-    /// Training examples that the loss is taken over, the first ones
+    /// Compute the loss over the first N training examples
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
-    /// Largest eigenvalues
+    /// How many of the largest eigenvalues to compute
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=50))]
     eigenvalues: u16,
-    /// Random vectors that the trace is estimated from
+    /// Random vectors to estimate the trace with
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     probes: u16,
-    /// Products in single precision: several times as fast, good for orders of magnitude only, and less so for mechanisms
-    /// that choose their keys
+    /// Compute in single precision: several times as fast, but accurate to an order of magnitude only, and less so for
+    /// mechanisms that select keys by their scores
     #[arg(long)]
     fast: bool,
     /// Print JSON
@@ -53,98 +49,49 @@ struct Entry {
     record: SharpnessRecord,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let stop = stop_on_signals()?;
-    let mut entries = Vec::new();
-    for target in args.models.targets()? {
-        let settings = &target.trained.trial.settings;
-        let split = target.trained.trial.source.dataset(&settings.data, settings.seed)?.train;
-        let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
-        for trained in models(args, &target)? {
-            let Some(record) = measure(args, &target.folder, &trained, &split, &stop)? else {
-                eprintln!("interrupted; models that were finished are on record and are not measured again");
-                return Ok(Exit::Interrupted);
-            };
-            let (trial, mechanism) = (target.folder.path().to_owned(), mechanism.clone());
-            entries.push(Entry { trial, mechanism, seed, record });
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let mut measurements = Vec::new();
+    for target in args.models.targets(lab, 1)? {
+        let settings = target.trained.trial.settings.clone();
+        let options = SharpnessOptions {
+            samples: settings.data.sizes.train.min(args.samples as usize),
+            eigenvalues: usize::from(args.eigenvalues),
+            probes: usize::from(args.probes),
+            differences: if args.fast { Differences::Fast } else { Differences::Exact },
+            ..SharpnessOptions::default()
+        };
+        for trained in models(args, lab, &target)? {
+            let job = MeasureSharpness::new(trained, target.folder.clone(), options);
+            measurements.push((target.folder.path().to_owned(), settings.mechanism.clone(), settings.seed, job));
         }
     }
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &entries)?;
-        writeln!(out)?;
-    } else {
-        print(&entries, out)?;
+    let jobs: Vec<&dyn Job> = measurements.iter().map(|(_, _, _, job)| job as &dyn Job).collect();
+    if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "products", None)? {
+        return Ok(exit);
     }
+    let mut entries = Vec::new();
+    for (trial, mechanism, seed, job) in measurements {
+        let record = job.record()?.ok_or_else(|| format!("{} has no record", trial.display()))?;
+        entries.push(Entry { trial, mechanism, seed, record });
+    }
+    emit(out, args.json, &entries, |out| print(&entries, out))?;
     Ok(Exit::Done)
 }
 
-/// The models of a trial to look at, by ascending epoch.
-fn models(args: &Args, target: &Target) -> Result<Vec<Trained>, Error> {
-    let mut models = if args.along_training { Trained::along_training(&target.folder)? } else { Vec::new() };
-    if args.along_training && models.is_empty() {
+/// The models of a trial to measure, by ascending epoch.
+fn models(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<TrainedModel>, Error> {
+    if !args.along_training {
+        return Ok(vec![target.trained.clone()]);
+    }
+    let mut models = TrainedModel::along_training(lab, &args.models.device.device, &target.folder)?;
+    if models.is_empty() {
         let path = target.folder.path().display();
-        return Err(format!("{path} kept no models along its training: train with `-s probe_every=N`").into());
+        return Err(format!("{path} has no models saved during training: train with `-s probe_every=N`").into());
     }
     models.retain(|trained| trained.epoch != target.trained.epoch);
     models.push(target.trained.clone());
     models.sort_by_key(|trained| trained.epoch);
     Ok(models)
-}
-
-/// The sharpness of a model, from the record if it is there; none if it was asked to stop.
-fn measure(
-    args: &Args,
-    folder: &TrialFolder,
-    trained: &Trained,
-    split: &Split,
-    stop: &AtomicBool,
-) -> Result<Option<SharpnessRecord>, Error> {
-    let options = SharpnessOptions {
-        samples: split.len().min(args.samples as usize),
-        eigenvalues: usize::from(args.eigenvalues),
-        probes: usize::from(args.probes),
-        differences: if args.fast { Differences::Fast } else { Differences::Exact },
-        ..SharpnessOptions::default()
-    };
-    let is_same = |record: &SharpnessRecord| {
-        (record.epoch, record.samples, record.exact) == (trained.epoch, options.samples, !args.fast)
-            && record.sharpness.eigenvalues.len() >= options.eigenvalues
-            && record.probes >= options.probes
-    };
-    if let Some(record) = sharpness(folder.path())?.into_iter().find(is_same) {
-        return Ok(Some(record));
-    }
-    let settings = &trained.trial.settings;
-    eprintln!("{} seed {}, after epoch {}", settings.mechanism, settings.seed, trained.epoch);
-    let began = Instant::now();
-    let mut counter: Option<Counter> = None;
-    let mut seen = 0;
-    let found = Sharpness::of(&trained.model, split, &options, &mut |done, total| {
-        counter.get_or_insert_with(|| Counter::new("products, at most", total, 0)).add(done - seen);
-        seen = done;
-        !stop.load(Ordering::Relaxed)
-    });
-    if let Some(counter) = counter {
-        counter.finish();
-    }
-    let found = match found {
-        Ok(found) => found,
-        Err(SharpnessError::Stopped) => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", folder.path().display()).into()),
-    };
-    let record = SharpnessRecord {
-        epoch: trained.epoch,
-        samples: options.samples,
-        exact: !args.fast,
-        probes: options.probes,
-        sharpness: found,
-        seconds: began.elapsed().as_secs_f64(),
-    };
-    match folder.lock()? {
-        Ok(lock) => record_sharpness(folder, &lock, &record)?,
-        Err(_) => eprintln!("not recorded: another process trains this trial"),
-    }
-    Ok(Some(record))
 }
 
 fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {

@@ -1,16 +1,16 @@
-//! `semfocus show`: all about one trial.
+//! `semfocus show`: everything about one trial.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
-use semfocus_lab::TrialSettings;
-use semfocus_lab::settings;
-use semfocus_lab::store::{CheckpointName, Environment, EpochRecord, State, Status, TrialFolder};
+use semfocus_core::{EpochRecord, TrialSettings, settings};
+use semfocus_store::{CheckpointName, Environment, State, Status, TestResult, TrialFolder};
 use serde::Serialize;
 
 use crate::Error;
+use crate::output::emit;
 use crate::text::{clock, paragraph, size};
 
 #[derive(Debug, ClapArgs)]
@@ -33,7 +33,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let folder = find_trial(&args.trial)?;
+    let folder = TrialFolder::find(&args.trial)?;
     let settings = folder.settings()?;
     let report = Report {
         dir: folder.path().to_owned(),
@@ -43,45 +43,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         environment: folder.environment()?,
         epochs: folder.records()?,
     };
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &report)?;
-        return Ok(writeln!(out)?);
-    }
-    print(&folder, &settings, &report, out)
-}
-
-/// The folder of a trial at `RUN/trials/ID` or `RUN/ID`, where ID may be cut short.
-pub(crate) fn find_trial(path: &Path) -> Result<TrialFolder, Error> {
-    if path.join("trial.toml").is_file() {
-        return Ok(TrialFolder::new(path.to_owned()));
-    }
-    let prefix = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let parent = match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    };
-    let mut found = Vec::new();
-    for dir in [parent.to_owned(), parent.join("trials")] {
-        let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let fits = |entry: &PathBuf| {
-            entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
-                && entry.join("trial.toml").is_file()
-        };
-        found.extend(entries.filter(fits));
-    }
-    found.sort();
-    match &found[..] {
-        [one] => Ok(TrialFolder::new(one.clone())),
-        [] => {
-            let help = "give the folder of a trial, such as RUN/trials/ID; `semfocus status RUN` lists them";
-            Err(format!("there is no trial at {}\nhelp: {help}", path.display()).into())
-        }
-        several => {
-            let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
-            Err(format!("{} stands for several trials: {}", path.display(), names.join(", ")).into())
-        }
-    }
+    emit(out, args.json, &report, |out| print(&folder, &settings, &report, out))
 }
 
 fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
@@ -99,7 +61,11 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     });
     let changed: Vec<String> = changed.collect();
     if !changed.is_empty() {
-        paragraph(out, "settings   ", &format!("{} (the rest is as usual: trial.toml)", changed.join(", ")))?;
+        paragraph(
+            out,
+            "settings   ",
+            &format!("{} (the rest has the default values; see trial.toml)", changed.join(", ")),
+        )?;
     }
     let reached = epochs.iter().find(|record| GOAL.is_reached(record));
     let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
@@ -107,17 +73,27 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     if let Some(best) = status.as_ref().and_then(|status| status.best) {
         writeln!(out, "best       held-out accuracy {:.1} % in epoch {}", 100.0 * best.heldout_accuracy, best.epoch)?;
     }
+    if let Some(TestResult { last, best }) = status.as_ref().and_then(|status| status.test) {
+        let (last, best) = (100.0 * last.accuracy, 100.0 * best.accuracy);
+        writeln!(out, "test       accuracy {last:.1} % after the last epoch, {best:.1} % after the best")?;
+    }
     let seconds: f64 = epochs.iter().map(|record| record.seconds).sum();
     if !epochs.is_empty() {
-        writeln!(out, "time       {}, {:.2} s an epoch", clock(seconds), seconds / epochs.len() as f64)?;
+        writeln!(out, "time       {}, {:.2} s per epoch", clock(seconds), seconds / epochs.len() as f64)?;
     }
     if let Some(Environment { last, earlier }) = environment {
         let commit = last.commit.as_deref().unwrap_or("unknown commit");
         paragraph(out, "program    ", &format!("semfocus {} ({commit}), {}", last.version, last.started))?;
-        paragraph(out, "machine    ", &format!("{}, {} cores, {}", last.cpu, last.cores, last.system))?;
+        paragraph(
+            out,
+            "machine    ",
+            &format!("{}, {} cores, {}, device {}", last.cpu, last.cores, last.system, last.device),
+        )?;
         paragraph(out, "command    ", &last.command.join(" "))?;
         if !earlier.is_empty() {
-            writeln!(out, "stays      {}; resumed after epoch {}", earlier.len() + 1, last.from_epoch)?;
+            let resumed = earlier.iter().skip(1).chain([last]).map(|session| session.from_epoch.to_string());
+            let (count, resumed) = (earlier.len() + 1, resumed.collect::<Vec<_>>().join(", "));
+            paragraph(out, "sessions   ", &format!("{count} (resumed after epochs {resumed})"))?;
         }
     }
     for name in CheckpointName::ALL {
@@ -143,7 +119,7 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     Ok(())
 }
 
-/// At most some twenty epochs, evenly spread, the first and the last among them.
+/// Indices of about twenty epochs at most, evenly spread, including the first and the last.
 fn shown(count: usize) -> Vec<usize> {
     let step = count.div_ceil(20).max(1);
     let mut indices: Vec<usize> = (0..count).step_by(step).collect();

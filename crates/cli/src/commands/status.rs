@@ -1,15 +1,16 @@
-//! `semfocus status`: how far a run is.
+//! `semfocus status`: the progress of a run.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_lab::Store;
-use semfocus_lab::store::{State, StoredTrial, TrialFolder};
+use semfocus_core::Point;
+use semfocus_store::{Cursor, Event, JobKind, LoggedEvent, State, Store, StoredTrial, TrialFolder};
 use serde::Serialize;
 
 use crate::Error;
+use crate::output::emit;
 use crate::text::{clock, paragraph};
 
 #[derive(Debug, ClapArgs)]
@@ -25,7 +26,7 @@ pub(crate) struct Args {
 struct Report {
     experiment: String,
     trials: usize,
-    /// Finished, or stopped at the goal.
+    /// Finished, or stopped at their target.
     done: usize,
     running: usize,
     diverged: usize,
@@ -34,7 +35,7 @@ struct Report {
     left: usize,
     epochs_done: usize,
     epochs: usize,
-    /// With as many trials at once as were trained last; none before the first epoch.
+    /// Estimated with as many trials at once as in the last session; none before the first epoch.
     seconds_left: Option<f64>,
     list: Vec<Entry>,
 }
@@ -44,23 +45,25 @@ struct Entry {
     trial: String,
     mechanism: String,
     seed: u64,
-    point: Vec<(String, String)>,
+    point: Point,
     state: State,
     epoch: usize,
     epochs: usize,
     train_accuracy: Option<f64>,
     heldout_accuracy: Option<f64>,
+    /// Of a running trial: steps of all epochs that are done, as last reported.
+    steps_done: Option<usize>,
+    /// Of a running trial: steps of all epochs.
+    steps: Option<usize>,
+    /// Of a running trial: loss of its last step.
+    step_loss: Option<f64>,
     held_by: Option<String>,
     message: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let report = Report::read(&Store::open(&args.dir)?)?;
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &report)?;
-        return Ok(writeln!(out)?);
-    }
-    report.print(out)
+    emit(out, args.json, &report, |out| report.print(out))
 }
 
 impl Report {
@@ -69,8 +72,8 @@ impl Report {
         let mut list = Vec::new();
         let mut times: HashMap<String, (f64, usize)> = HashMap::new();
         let mut at_once = 1;
-        for StoredTrial { entry, folder, state, records, environment, .. } in store.stored_trials()? {
-            let folder = TrialFolder::new(folder);
+        for StoredTrial { entry, folder, state, status, records, environment, .. } in store.stored_trials()? {
+            let steps = if state == State::Running { last_steps(&folder)? } else { None };
             let time = times.entry(entry.mechanism.clone()).or_default();
             *time = records.iter().fold(*time, |(seconds, count), record| (seconds + record.seconds, count + 1));
             if let Some(environment) = environment {
@@ -86,8 +89,11 @@ impl Report {
                 epochs: entry.epochs,
                 train_accuracy: records.last().map(|record| record.train_accuracy),
                 heldout_accuracy: records.last().map(|record| record.heldout_accuracy),
+                steps_done: steps.map(|steps| steps.0),
+                steps: steps.map(|steps| steps.1),
+                step_loss: steps.and_then(|steps| steps.2),
                 held_by: folder.holder().flatten().map(|holder| format!("process {} on {}", holder.pid, holder.host)),
-                message: folder.status()?.and_then(|status| status.message),
+                message: status.and_then(|status| status.message),
             });
         }
         let count = |states: &[State]| list.iter().filter(|entry| states.contains(&entry.state)).count();
@@ -141,6 +147,12 @@ impl Report {
                 state.name()
             )?;
         }
+        for entry in &self.list {
+            if let (Some(done), Some(steps)) = (entry.steps_done, entry.steps) {
+                let loss = entry.step_loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
+                writeln!(out, "{}  step {done} of {steps}{loss}", &entry.trial[..8])?;
+            }
+        }
         let holders: BTreeSet<&String> = self.list.iter().filter_map(|entry| entry.held_by.as_ref()).collect();
         for holder in holders {
             writeln!(out, "running in {holder}")?;
@@ -152,7 +164,18 @@ impl Report {
     }
 }
 
-/// From the mean time of the epochs there are, by mechanism where it has any.
+/// Steps that a running trial has done, of how many, and the loss of the last one, from its events.
+fn last_steps(folder: &TrialFolder) -> Result<Option<(usize, usize, Option<f64>)>, Error> {
+    let events = folder.events().read_from(&mut Cursor::default())?;
+    let training = events.into_iter().rev().filter(|logged| logged.job.kind == JobKind::Train);
+    Ok(training.map(|LoggedEvent { event, .. }| event).find_map(|event| match event {
+        Event::Progress { done, total, loss } => Some((done, total, loss)),
+        Event::JobStarted { done, total, .. } => Some((done, total, None)),
+        _ => None,
+    }))
+}
+
+/// Estimated from the mean time of finished epochs: those of the same mechanism if there are any.
 fn seconds_left(list: &[Entry], times: &HashMap<String, (f64, usize)>, at_once: usize) -> Option<f64> {
     let (seconds, epochs) = times.values().fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     if epochs == 0 {

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_analysis::theory::conditions::{Conditions, Statistics};
-use semfocus_lab::store::files::write_whole;
 use semfocus_report::{regions, write_picture};
+use semfocus_store::files::write_whole;
 use serde::Serialize;
 
 use crate::Error;
+use crate::output::emit;
 use crate::text::paragraph;
 
 #[derive(Debug, ClapArgs)]
@@ -20,9 +21,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Work out both conditions from four statistics
+    /// Evaluate both conditions for four statistics of the scores
     Check(CheckArgs),
-    /// Write the least separation from which on the conditions hold: data, and figures if a folder is given
+    /// Print the smallest separation for which the conditions hold, or write it with figures into a folder
     Regions(RegionsArgs),
 }
 
@@ -34,7 +35,7 @@ struct CheckArgs {
     /// Dispersion of the kept scores under top-k attention
     #[arg(long, value_name = "B")]
     dispersion: f64,
-    /// Separation: lowest kept less highest dropped score
+    /// Separation: lowest kept score minus highest dropped score
     #[arg(long, value_name = "C")]
     separation: f64,
     /// Sink: how many queries keep the most popular key, divided by k
@@ -83,17 +84,17 @@ fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
 
 fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Error> {
     let CheckArgs { full_dispersion, dispersion, separation, sink, json } = *args;
-    let conditions = Conditions::of(&Statistics { full_dispersion, dispersion, separation, sink })?;
-    let Conditions { w_lhs, x_lhs, w_holds, x_holds } = conditions;
-    if json {
-        let report = Report { conditions, w_margin: 1.0 - w_lhs, x_margin: 1.0 - x_lhs };
-        serde_json::to_writer_pretty(&mut *out, &report)?;
-        return Ok(writeln!(out)?);
-    }
+    let conditions = Conditions::new(&Statistics { full_dispersion, dispersion, separation, sink })?;
+    let report = Report { w_margin: 1.0 - conditions.w_lhs, x_margin: 1.0 - conditions.x_lhs, conditions };
+    emit(out, json, &report, |out| print(&report, out))
+}
+
+fn print(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let Report { conditions: Conditions { w_lhs, x_lhs, w_holds, x_holds }, w_margin, x_margin } = *report;
     let verdict = |holds: bool| if holds { "holds" } else { "does not hold" };
     writeln!(out, "condition               left-hand side    margin")?;
-    writeln!(out, "W, attention parameters {w_lhs:14.3}  {:8.3}  {}", 1.0 - w_lhs, verdict(w_holds))?;
-    writeln!(out, "X, block input          {x_lhs:14.3}  {:8.3}  {}", 1.0 - x_lhs, verdict(x_holds))?;
+    writeln!(out, "W, attention parameters {w_lhs:14.3}  {w_margin:8.3}  {}", verdict(w_holds))?;
+    writeln!(out, "X, block input          {x_lhs:14.3}  {x_margin:8.3}  {}", verdict(x_holds))?;
     writeln!(out)?;
     let meaning = match (w_holds, x_holds) {
         (true, true) => "Top-k attention has the better guarantee in both.",

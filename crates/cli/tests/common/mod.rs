@@ -105,11 +105,18 @@ pub(crate) fn trials(run: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// `epochs.csv` without its last column, the time.
+/// `epochs.csv` without the column `seconds`, the only one that differs when a trial is repeated.
 pub(crate) fn epochs(trial: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(trial.join("epochs.csv")).expect("the trial has epochs");
     assert!(text.ends_with('\n'));
-    text.lines().map(|line| line.rsplit_once(',').expect("there are columns").0.to_owned()).collect()
+    let columns = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<String>>();
+    let lines: Vec<Vec<String>> = text.lines().map(columns).collect();
+    let seconds = lines[0].iter().position(|name| name == "seconds").expect("there is a column for the time");
+    let without_time = |mut line: Vec<String>| {
+        line.remove(seconds);
+        line.join(",")
+    };
+    lines.into_iter().map(without_time).collect()
 }
 
 /// Asserts that two runs have the same trials with the same bits: weights, optimiser and record.

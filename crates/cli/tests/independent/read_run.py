@@ -11,8 +11,9 @@ assert len(lines) == 1, "the README shows one line"
 scope = {"pd": pd, "run": sys.argv[1]}
 exec(lines[0], scope)
 df = scope["df"]
-assert list(df.columns[:8]) == [
+assert list(df.columns[:9]) == [
     "epoch", "lr", "train_loss", "train_accuracy", "heldout_loss", "heldout_accuracy", "grad_norm", "seconds",
+    "format",
 ], df.columns
 assert set(df["mechanism"]) == {"full", "topk:5", "banded:5", "block:5"}, set(df["mechanism"])
 assert (df["seed"] == 153476998).all() and len(df) == 4, df

@@ -1,5 +1,5 @@
-//! Attention of one head over all keys, without ever holding a length × length matrix: queries come in blocks, and the
-//! backward pass computes the weights of a block again from the greatest score and the sum of every row.
+//! Attention of one head over all keys, without storing a length × length matrix: queries are processed in blocks, and the
+//! backward pass recomputes the weights of a block from the maximum score and the sum of every row.
 
 use super::WeightDropout;
 use crate::buffer::Buffer;
@@ -7,7 +7,7 @@ use crate::math;
 use crate::matmul::{Left, Right, Start, multiply, panels, panels_len, transpose_into_panels};
 use crate::simd::{LANES, dispatched, padded};
 
-/// Queries that are worked on at once; their rows of scores stay in the second-level cache.
+/// Queries that are processed together; their rows of scores stay in the second-level cache.
 const QUERY_BLOCK: usize = 48;
 
 /// One head's projections in one sequence: `length` padded rows each.
@@ -30,9 +30,9 @@ pub(super) struct HeadGradients<'a> {
 /// Calls `use_rows(first_query, queries, scores)` for every block of queries with its padded rows of scores.
 pub(super) fn for_score_blocks(head: Head, mut use_rows: impl FnMut(usize, usize, &mut [f32])) {
     let (stride, score_stride) = (padded(head.width), padded(head.length));
-    let mut keys = Buffer::uninit(panels_len(head.length, head.width));
+    let mut keys = Buffer::stale(panels_len(head.length, head.width));
     transpose_into_panels(head.key, stride, head.length, head.width, &mut keys);
-    let mut scores = Buffer::uninit(QUERY_BLOCK.min(head.length) * score_stride);
+    let mut scores = Buffer::stale(QUERY_BLOCK.min(head.length) * score_stride);
     for first in (0..head.length).step_by(QUERY_BLOCK) {
         let queries = QUERY_BLOCK.min(head.length - first);
         let left = Left::rows(&head.query[first * stride..], stride);
@@ -50,8 +50,8 @@ pub(super) fn for_score_blocks(head: Head, mut use_rows: impl FnMut(usize, usize
     }
 }
 
-/// Writes the context (weighted sums of the values) and, for every query, the greatest score and one over the sum of
-/// `e^(score - greatest)`.
+/// Writes the context (weighted sums of the values) and, for every query, the maximum score and one over the sum of
+/// `e^(score - max)`.
 pub(super) fn forward(head: Head, drop: WeightDropout, context: &mut [f32], row_statistics: &mut [[f32; 2]]) {
     let (stride, score_stride) = (padded(head.width), padded(head.length));
     for_score_blocks(head, |first, queries, scores| {
@@ -74,9 +74,9 @@ pub(super) fn backward(
     gradients: HeadGradients,
 ) {
     let (stride, score_stride) = (padded(head.width), padded(head.length));
-    let mut values = Buffer::uninit(panels_len(head.length, head.width));
+    let mut values = Buffer::stale(panels_len(head.length, head.width));
     transpose_into_panels(head.value, stride, head.length, head.width, &mut values);
-    let mut weight_gradients = Buffer::uninit(QUERY_BLOCK.min(head.length) * score_stride);
+    let mut weight_gradients = Buffer::stale(QUERY_BLOCK.min(head.length) * score_stride);
     gradients.key.fill(0.0);
     gradients.value.fill(0.0);
     for_score_blocks(head, |first, queries, scores| {
@@ -108,20 +108,20 @@ pub(super) fn backward(
 }
 
 dispatched! {
-    /// Turns rows of scores into `dropout(e^(score - greatest))` and notes greatest and one over the sum of each.
+    /// Turns rows of scores into `dropout(e^(score - max))` and stores each row's maximum and one over its sum.
     fn softmax_rows(simd; scores: &mut [f32], length: usize, drop: WeightDropout, first_query: usize, statistics: &mut [[f32; 2]]) {
         let stride = padded(length);
-        // The last vector may reach into the padding: those lanes must not count.
+        // The last vector may reach into the padding; those lanes must not count.
         let in_last = length - (stride - LANES);
         let lowest = simd.splat(f32::NEG_INFINITY);
         for (row, (scores, statistics)) in scores.chunks_exact_mut(stride).zip(statistics).enumerate() {
             let (whole, last) = scores.split_at_mut(stride - LANES);
-            let mut greatest = simd.first_or(in_last, simd.load(last), lowest);
+            let mut max = simd.first_or(in_last, simd.load(last), lowest);
             for scores in whole.chunks_exact(LANES) {
-                greatest = simd.max(simd.load(scores), greatest);
+                max = simd.max(simd.load(scores), max);
             }
-            let greatest = simd.greatest(greatest);
-            let shift = simd.splat(greatest);
+            let max = simd.max_lane(max);
+            let shift = simd.splat(max);
             let words = drop.words(first_query + row);
             let weigh = |at: usize, weight: S::F| match drop.is_none() {
                 true => weight,
@@ -135,7 +135,7 @@ dispatched! {
                 sum = simd.add(sum, weight);
                 simd.store(scores, weigh(v * LANES, weight));
             }
-            *statistics = [greatest, 1.0 / simd.sum(sum)];
+            *statistics = [max, 1.0 / simd.sum(sum)];
         }
     }
 }
@@ -153,7 +153,7 @@ dispatched! {
 }
 
 dispatched! {
-    /// In place: scores become the weights behind dropout, gradients of those weights become gradients of the scores.
+    /// In place: scores become weights after dropout, and gradients of those weights become gradients of the scores.
     ///
     /// A row of the softmax maps the gradient `g` to `w (g - Σ w g)`, and `Σ w g` is the product of the row's context with
     /// its gradient, because the context is the weighted sum of the values.
@@ -162,13 +162,13 @@ dispatched! {
         let context_stride = context.len() / statistics.len();
         let rows = scores.chunks_exact_mut(stride).zip(gradients.chunks_exact_mut(stride)).zip(statistics);
         let contexts = context.chunks_exact(context_stride).zip(context_gradient.chunks_exact(context_stride));
-        for (row, (((scores, gradients), [greatest, inverse_sum]), (context, context_gradient))) in rows.zip(contexts).enumerate() {
+        for (row, (((scores, gradients), [max, inverse_sum]), (context, context_gradient))) in rows.zip(contexts).enumerate() {
             let mut product = simd.splat(0.0);
             for (a, b) in context.chunks_exact(LANES).zip(context_gradient.chunks_exact(LANES)) {
                 product = simd.fma(simd.load(a), simd.load(b), product);
             }
             let product = simd.splat(simd.sum(product));
-            let (shift, factor) = (simd.splat(*greatest), simd.splat(*inverse_sum));
+            let (shift, factor) = (simd.splat(*max), simd.splat(*inverse_sum));
             let words = drop.words(first_query + row);
             for (v, (scores, gradients)) in scores.chunks_exact_mut(LANES).zip(gradients.chunks_exact_mut(LANES)).enumerate() {
                 let weight = simd.mul(math::exp(simd, simd.sub(simd.load(scores), shift)), factor);

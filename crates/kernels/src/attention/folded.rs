@@ -1,33 +1,34 @@
-//! Attention for evaluation alone, with two of its four maps folded into the others.
+//! Attention for evaluation only, with two of its four maps folded into the others.
 //!
-//! A score is `(y_i W_q + b_q) · (y_j W_k + b_k)`. But for what all keys of a query share, and softmax does not notice, that is
-//! `(y_i M + b) · y_j` with `M = W_q W_kᵀ` and `b = W_k b_q`: no map for the keys. And `Σ p (y_j W_v + b_v) W_o` is `Σ p y_j (W_v W_o)` and
-//! a constant, since weights without dropout sum to 1: no map for the output.
+//! A score is `(y_i W_q + b_q) · (y_j W_k + b_k)`. Up to a constant per query, which softmax ignores, that is `(y_i M + b) · y_j`
+//! with `M = W_q W_kᵀ` and `b = W_k b_q`: the keys need no map. And `Σ p (y_j W_v + b_v) W_o` is `Σ p y_j (W_v W_o)` plus a
+//! constant, because weights without dropout sum to 1: the output needs no map.
 
-use super::Attention;
+use super::AttentionKernel;
 use super::dense::Head;
 use crate::buffer::Buffer;
-use crate::embedding::Embedding;
+use crate::embedding::EmbeddingKernel;
 use crate::linear::Columns;
 use crate::matmul::{Left, Packed, Start, multiply};
 use crate::rows;
+use crate::{FusedWeighting, Selection};
 
 /// The maps of all heads, folded.
 pub(crate) struct FoldedAttention {
     heads: Vec<FoldedHead>,
-    /// All that does not depend on the input.
+    /// Everything that does not depend on the input.
     output_bias: Vec<f32>,
 }
 
 struct FoldedHead {
-    /// From a token to what its scores with all tokens are taken from.
+    /// From a token to the vector whose products with all tokens are its scores.
     score: Columns,
-    /// From a token to what it adds to the output.
+    /// From a token to its contribution to the output.
     value: Packed,
 }
 
-/// What a sequence needs on its way: `length` rows each.
-pub(crate) struct Room {
+/// Buffers for one sequence on its way through the model: `length` rows each.
+pub(crate) struct SequenceBuffers {
     pub(crate) normalised: Buffer,
     pub(crate) inverse_deviations: Vec<f32>,
     query: Buffer,
@@ -35,21 +36,22 @@ pub(crate) struct Room {
     context: Buffer,
 }
 
-impl Room {
+impl SequenceBuffers {
     pub(crate) fn new(length: usize, width: usize) -> Self {
-        let rows = || Buffer::uninit(length * width);
+        let rows = || Buffer::stale(length * width);
         let inverse_deviations = vec![0.0; length];
-        Room { normalised: rows(), inverse_deviations, query: rows(), value: rows(), context: rows() }
+        SequenceBuffers { normalised: rows(), inverse_deviations, query: rows(), value: rows(), context: rows() }
     }
 }
 
-impl Attention<'_> {
-    /// Whether folding gives the same function with less work: the scores may be off by a constant for each query, rows need no
-    /// padding, weights sum to 1, and heads are about as wide as the model.
+impl AttentionKernel<'_> {
+    /// Whether folding gives the same function with less work: the scores may be off by a constant for each query, weights sum
+    /// to 1, rows need no padding, and heads are about as wide as the model.
     pub(crate) fn can_be_folded(&self) -> bool {
+        let FusedWeighting::Softmax = self.weighting; // ignores a common shift, and its weights sum to 1
         let ignores_shift = match self.selection {
-            super::Selection::Rule(rule) => rule.ignores_common_shift(),
-            super::Selection::All | super::Selection::Pattern(_) => true,
+            Selection::Rule(rule) => rule.ignores_common_shift(),
+            Selection::All | Selection::Pattern(_) => true,
         };
         let is_plain = self.weight_dropout.is_none() && self.output_dropout.is_none();
         let (length, width, head_width) = (self.length, self.width, self.head_width);
@@ -94,46 +96,52 @@ impl Attention<'_> {
     }
 
     /// The sublayer for one sequence, in place.
-    pub(crate) fn forward_folded(&self, folded: &FoldedAttention, sequence: usize, x: &mut [f32], room: &mut Room) {
+    pub(crate) fn forward_folded(
+        &self,
+        folded: &FoldedAttention,
+        sequence: usize,
+        x: &mut [f32],
+        buffers: &mut SequenceBuffers,
+    ) {
         let width = self.width;
-        rows::normalise(x, width, self.epsilon, &mut room.normalised, &mut room.inverse_deviations);
+        rows::normalise(x, width, self.epsilon, &mut buffers.normalised, &mut buffers.inverse_deviations);
         rows::add_row(x, &folded.output_bias);
         for (h, head) in folded.heads.iter().enumerate() {
-            head.project(&room.normalised, self.length, width, &mut room.query, &mut room.value);
-            self.attend_folded(sequence, h, x, room);
+            head.project(&buffers.normalised, self.length, width, &mut buffers.query, &mut buffers.value);
+            self.attend_folded(sequence, h, x, buffers);
         }
     }
 
-    /// The same for a sequence whose rows are known beforehand.
+    /// The same for a sequence whose rows have been computed beforehand.
     pub(crate) fn forward_known(
         &self,
         known: &KnownRows,
         sequence: usize,
         tokens: &[usize],
         x: &mut [f32],
-        room: &mut Room,
+        buffers: &mut SequenceBuffers,
     ) {
         let length = self.length;
         let places = || tokens.iter().enumerate().map(|(position, token)| token * length + position);
         known.gather(&known.x, places(), x);
-        known.gather(&known.normalised, places(), &mut room.normalised);
+        known.gather(&known.normalised, places(), &mut buffers.normalised);
         for (h, (query, value)) in known.heads.iter().enumerate() {
-            known.gather(query, places(), &mut room.query);
-            known.gather(value, places(), &mut room.value);
-            self.attend_folded(sequence, h, x, room);
+            known.gather(query, places(), &mut buffers.query);
+            known.gather(value, places(), &mut buffers.value);
+            self.attend_folded(sequence, h, x, buffers);
         }
     }
 
-    /// Adds what a head finds, from what is in the room.
-    fn attend_folded(&self, sequence: usize, head: usize, x: &mut [f32], room: &mut Room) {
+    /// Adds the output of a head, whose query, key and value rows are in `buffers`.
+    fn attend_folded(&self, sequence: usize, head: usize, x: &mut [f32], buffers: &mut SequenceBuffers) {
         let (length, width, rows) = (self.length, self.width, self.length * self.width);
-        let (query, key, value) = (&room.query[..rows], &room.normalised[..rows], &room.value[..rows]);
-        self.attend(Head { length, width, query, key, value }, sequence, head, &mut room.context[..rows]);
-        rows::add_assign(x, &room.context[..rows]);
+        let (query, key, value) = (&buffers.query[..rows], &buffers.normalised[..rows], &buffers.value[..rows]);
+        self.attend(Head { length, width, query, key, value }, sequence, head, &mut buffers.context[..rows]);
+        rows::add_assign(x, &buffers.context[..rows]);
     }
 
-    /// The rows of the first block, which depend on nothing but token and position.
-    pub(crate) fn know_rows(&self, folded: &FoldedAttention, embedding: &Embedding) -> KnownRows {
+    /// The rows of the first block, which depend only on token and position.
+    pub(crate) fn know_rows(&self, folded: &FoldedAttention, embedding: &EmbeddingKernel) -> KnownRows {
         let (length, width) = (self.length, self.width);
         let ids = embedding.table.len() / width;
         let mut x = vec![0.0; ids * length * width];
@@ -163,9 +171,9 @@ impl FoldedHead {
     }
 }
 
-/// What the first block makes of every token at every position: rows by token, then position.
+/// The first block's rows of every token at every position, ordered by token, then position.
 pub(crate) struct KnownRows {
-    /// The input, with what the output adds whatever the input is.
+    /// The input plus the constant part of the output.
     x: Vec<f32>,
     normalised: Vec<f32>,
     /// Queries and values of every head.

@@ -1,47 +1,36 @@
 //! The first sublayer of a block: `x + dropout(output(attention(norm(x))))`.
 //!
-//! One sequence is one piece of work, so that its rows stay in a core's caches: norm, projections, the attention of every
-//! head ([`dense`] or [`sparse`]), output projection, residual.
+//! The sequences are worked on in parallel, each on one thread from start to end, so that its rows stay in a core's caches:
+//! norm, projections, the attention of every head ([`dense`] or [`sparse`]), output projection, residual.
 
 mod dense;
 mod folded;
+mod observe;
 mod parts;
 mod sparse;
-mod watch;
 
 use std::mem::MaybeUninit;
 
 use rayon::prelude::*;
 
 use crate::buffer::Buffer;
-use crate::linear::{Linear, LinearGradient, pack_columns, pack_columns_transposed, run_length};
+use crate::linear::{LinearGradient, LinearView, pack_columns, pack_columns_transposed, run_length};
 use crate::matmul::{Left, Packed, Right, Start, multiply};
 use crate::mlp::ROW_BLOCK;
 use crate::output;
 use crate::rows::{self, RowDropout};
 use crate::selection::assert_valid_row;
 use crate::simd::padded;
-use crate::{Dropout, KeptKeys, Key, RowRule};
+use crate::{Dropout, FusedWeighting, KeptKeys, Key, RowRule, Selection};
 use dense::{Head, HeadGradients};
 use parts::{HeadWeights, HeadWeightsTransposed, Sums, Workspace};
 
-pub(crate) use folded::{FoldedAttention, KnownRows, Room};
-pub use watch::{RowReader, SeenRow, Watch};
+pub(crate) use folded::{FoldedAttention, KnownRows, SequenceBuffers};
+pub use observe::{ObservedRow, RowObserver, RowReader};
 
-/// Which keys the queries keep.
+/// The attention sublayer: its sizes, its parameters and its random sites.
 #[derive(Clone, Copy, Debug)]
-pub enum Selection<'a> {
-    /// All of them.
-    All,
-    /// The same keys for every input.
-    Pattern(&'a KeptKeys),
-    /// What a rule chooses from the scores.
-    Rule(&'a dyn RowRule),
-}
-
-/// The sublayer with everything it needs to know.
-#[derive(Clone, Copy, Debug)]
-pub struct Attention<'a> {
+pub struct AttentionKernel<'a> {
     /// Tokens of a sequence.
     pub length: usize,
     /// Values of a token.
@@ -51,29 +40,31 @@ pub struct Attention<'a> {
     /// Values of a query, key or value in one head.
     pub head_width: usize,
     /// Maps `width` → `heads * head_width`; head `h` has the columns from `h * head_width`.
-    pub query: Linear<'a>,
-    /// See `query`.
-    pub key: Linear<'a>,
-    /// See `query`.
-    pub value: Linear<'a>,
+    pub query: LinearView<'a>,
+    /// As `query`.
+    pub key: LinearView<'a>,
+    /// As `query`.
+    pub value: LinearView<'a>,
     /// Map `heads * head_width` → `width`.
-    pub output: Linear<'a>,
+    pub output: LinearView<'a>,
     /// Which keys the queries keep.
-    pub selection: Selection<'a>,
+    pub selection: &'a Selection,
+    /// How the scores of kept keys become weights.
+    pub weighting: FusedWeighting,
     /// A score is this times the product of query and key.
     pub scale: f32,
     /// Added to the variance in the norm.
     pub epsilon: f32,
-    /// On the attention weights. The row of query `i` in head `h` of sequence `b` has the key
+    /// Dropout of the attention weights. The row of query `i` in head `h` of sequence `b` has the key
     /// `weight_site.child((b * heads + h) * length + i)`, its columns are the keys.
     pub weight_dropout: Dropout,
-    /// See `weight_dropout`.
+    /// Key of the rows of `weight_dropout`.
     pub weight_site: Key,
-    /// Before the residual; row `t` (over all tokens) has the key `output_site.child(t)`.
+    /// Dropout before the residual; row `t` (over all tokens) has the key `output_site.child(t)`.
     pub output_dropout: Dropout,
-    /// See `output_dropout`.
+    /// Key of the rows of `output_dropout`.
     pub output_site: Key,
-    /// Keys of the rows given to a rule, numbered like those of `weight_site`.
+    /// Key of the rows that a rule draws from, numbered like those of `weight_site`.
     pub rule_site: Key,
 }
 
@@ -92,7 +83,7 @@ struct SequenceSaved {
 
 #[derive(Debug)]
 enum HeadSaved {
-    /// Greatest score and one over the sum of the weights of every query.
+    /// Maximum score and one over the sum of the weights of every query.
     Dense(Vec<[f32; 2]>),
     /// Weights of the pairs of the fixed pattern.
     Pattern(Vec<f32>),
@@ -140,19 +131,19 @@ impl WeightDropout {
     }
 }
 
-impl Attention<'_> {
+impl AttentionKernel<'_> {
     /// The sublayer for all sequences in `x`; `save` keeps what [`backward`](Self::backward) needs.
     pub fn forward(&self, x: &[f32], save: bool) -> (Vec<f32>, Option<AttentionSaved>) {
         let (y, sequences) = self.forward_sequences(x, |_, saved| save.then_some(saved));
         (y, save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }))
     }
 
-    /// The sublayer for all sequences in `x`, and what `watch` saw of each.
-    pub fn forward_watched<W: Watch>(&self, x: &[f32], watch: &W) -> (Vec<f32>, Vec<W::Seen>) {
-        self.forward_sequences(x, |sequence, saved| self.watch_sequence(sequence, &saved, watch))
+    /// The sublayer for all sequences in `x`, and the observation of each.
+    pub fn forward_observed<O: RowObserver>(&self, x: &[f32], observer: &O) -> (Vec<f32>, Vec<O::Observation>) {
+        self.forward_sequences(x, |sequence, saved| self.observe_sequence(sequence, &saved, observer))
     }
 
-    /// The sublayer for all sequences in `x`, and what `then` makes of each.
+    /// The sublayer for all sequences in `x`, and what `then` returns for each.
     fn forward_sequences<T: Send>(
         &self,
         x: &[f32],
@@ -173,9 +164,10 @@ impl Attention<'_> {
         (unsafe { output::written(y) }, results)
     }
 
-    /// Computes all scores once more, fixed patterns' too, and shows them row by row.
-    fn watch_sequence<W: Watch>(&self, sequence: usize, saved: &SequenceSaved, watch: &W) -> W::Seen {
-        let mut seen = watch.begin(sequence);
+    /// Computes all scores again, those that a fixed pattern drops too, and shows them to the observer row by row.
+    fn observe_sequence<O: RowObserver>(&self, sequence: usize, saved: &SequenceSaved, observer: &O) -> O::Observation {
+        let FusedWeighting::Softmax = self.weighting; // the weights that `RowReader::read` computes
+        let mut observation = observer.begin(sequence);
         let (part, score_stride) = (self.length * padded(self.head_width), padded(self.length));
         let all: Vec<u32> = (0..self.length as u32).collect();
         let mut reader = RowReader::default();
@@ -184,14 +176,15 @@ impl Attention<'_> {
             dense::for_score_blocks(self.head(projected), |first, _, scores| {
                 for (query, scores) in (first..).zip(scores.chunks_exact(score_stride)) {
                     let kept = match (head_saved, self.selection) {
-                        (HeadSaved::Rule(kept, _), _) | (_, Selection::Pattern(kept)) => kept.row(query),
+                        (HeadSaved::Rule(kept, _), _) => kept.row(query),
+                        (_, Selection::Pattern(kept)) => kept.row(query),
                         _ => &all,
                     };
-                    watch.row(&mut seen, &reader.read(h, query, &scores[..self.length], kept));
+                    observer.row(&mut observation, &reader.read(h, query, &scores[..self.length], kept));
                 }
             });
         }
-        seen
+        observation
     }
 
     fn forward_sequence(
@@ -206,9 +199,9 @@ impl Attention<'_> {
         let (head_width, head_stride) = (self.head_width, padded(self.head_width));
         let part = self.length * head_stride;
         let block = ROW_BLOCK.min(self.length);
-        let mut rows_buffer = Buffer::uninit(block * stride);
+        let mut rows_buffer = Buffer::stale(block * stride);
         let mut inverse_deviations = [0.0; ROW_BLOCK];
-        let mut projections = Buffer::uninit(4 * part * self.heads);
+        let mut projections = Buffer::stale(4 * part * self.heads);
         for (b, x) in x.chunks(block * width).enumerate() {
             let (first, rows) = (b * block, x.len() / width);
             rows::normalise(x, width, self.epsilon, &mut rows_buffer, &mut inverse_deviations);
@@ -240,7 +233,10 @@ impl Attention<'_> {
     }
 
     /// The attention of one head: writes its context and returns what the backward pass needs.
+    ///
+    /// This and [`attend_backward`](Self::attend_backward) are where a new weighting chooses its own row functions.
     fn attend(&self, head: Head, sequence: usize, h: usize, context: &mut [f32]) -> HeadSaved {
+        let FusedWeighting::Softmax = self.weighting;
         let drop = self.weight_drop(sequence, h);
         match self.selection {
             Selection::All => {
@@ -255,7 +251,7 @@ impl Attention<'_> {
                 HeadSaved::Pattern(pairs)
             }
             Selection::Rule(rule) => {
-                let (kept, mut pairs) = self.apply_rule(rule, head, sequence, h);
+                let (kept, mut pairs) = self.apply_rule(rule.as_ref(), head, sequence, h);
                 sparse::forward(head, &kept, drop, &mut pairs, context);
                 HeadSaved::Rule(kept, pairs)
             }
@@ -265,7 +261,7 @@ impl Attention<'_> {
     /// The keys that a rule keeps, and their scores.
     fn apply_rule(&self, rule: &dyn RowRule, head: Head, sequence: usize, h: usize) -> (KeptKeys, Vec<f32>) {
         let score_stride = padded(self.length);
-        let (mut kept, mut pairs) = (KeptKeys::with_room(self.length), Vec::new());
+        let (mut kept, mut pairs) = (KeptKeys::with_capacity(self.length), Vec::new());
         let mut row_keys = Vec::new();
         dense::for_score_blocks(head, |first, _, scores| {
             for (query, scores) in scores.chunks_exact(score_stride).enumerate() {
@@ -274,7 +270,7 @@ impl Attention<'_> {
                 row_keys.clear();
                 rule.select(self.rule_site.child(self.row(sequence, h, query) as u64), scores, &mut row_keys);
                 if row_keys.is_empty() && scores.iter().any(|score| score.is_nan()) {
-                    // A diverged model must end as one, not in the assertion below: the NaN goes on.
+                    // A diverged model must not fail the assertion below: let the NaN reach the loss.
                     row_keys.extend(0..self.length as u32);
                 }
                 assert_valid_row(&row_keys, self.length, query);
@@ -402,6 +398,7 @@ impl Attention<'_> {
         context_gradient: &[f32],
         gradients: HeadGradients,
     ) {
+        let FusedWeighting::Softmax = self.weighting;
         let drop = self.weight_drop(sequence, h);
         match (saved, self.selection) {
             (HeadSaved::Dense(statistics), _) => {
@@ -413,7 +410,7 @@ impl Attention<'_> {
             (HeadSaved::Rule(kept, pairs), _) => {
                 sparse::backward(head, kept, drop, pairs, context_gradient, gradients);
             }
-            (HeadSaved::Pattern(_), _) => panic!("saved by a sublayer with a fixed pattern, used by one without"),
+            (HeadSaved::Pattern(_), _) => panic!("these weights were saved by a sublayer with a fixed pattern"),
         }
     }
 
@@ -448,7 +445,7 @@ impl Attention<'_> {
         (self.width, self.heads * self.head_width)
     }
 
-    /// The scale of the scores sits in the query map, where it costs nothing.
+    /// The scale of the scores is multiplied into the query map, where it costs nothing.
     fn pack_head(&self, head: usize) -> HeadWeights {
         let (first, head_width) = (head * self.head_width, self.head_width);
         let pack = |map, scale| pack_columns(map, self.projection_shape(), first, head_width, scale);

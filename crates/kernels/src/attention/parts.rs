@@ -1,6 +1,6 @@
 //! What the passes of the attention sublayer work with: packed weights, buffers, sums of gradients.
 
-use super::{Attention, AttentionGradients};
+use super::{AttentionGradients, AttentionKernel};
 use crate::buffer::Buffer;
 use crate::linear::{Columns, LinearGradient, unpad_columns};
 use crate::matmul::Packed;
@@ -37,15 +37,15 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    pub(super) fn new(layer: &Attention) -> Self {
+    pub(super) fn new(layer: &AttentionKernel) -> Self {
         let block_rows = ROW_BLOCK.min(layer.length) * padded(layer.width);
         let head_rows = layer.heads * layer.length * padded(layer.head_width);
         Workspace {
-            normalised: Buffer::uninit(block_rows),
+            normalised: Buffer::stale(block_rows),
             inverse_deviations: [0.0; ROW_BLOCK],
-            row_gradients: Buffer::uninit(block_rows),
-            context_gradients: Buffer::uninit(head_rows),
-            projected_gradients: Buffer::uninit(3 * head_rows),
+            row_gradients: Buffer::stale(block_rows),
+            context_gradients: Buffer::stale(head_rows),
+            projected_gradients: Buffer::stale(3 * head_rows),
         }
     }
 }
@@ -60,7 +60,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn new(layer: &Attention) -> Self {
+    pub(super) fn new(layer: &AttentionKernel) -> Self {
         let maps = 3 * layer.heads * padded(layer.head_width);
         Sums {
             projections: Buffer::zeros(maps * layer.width),
@@ -78,7 +78,7 @@ impl Sums {
         self
     }
 
-    pub(super) fn into_gradients(self, layer: &Attention, x: Vec<f32>) -> AttentionGradients {
+    pub(super) fn into_gradients(self, layer: &AttentionKernel, x: Vec<f32>) -> AttentionGradients {
         let (inputs, outputs) = layer.projection_shape();
         let (head_width, head_stride) = (layer.head_width, padded(layer.head_width));
         let projection = |map: usize, scale: f32| {

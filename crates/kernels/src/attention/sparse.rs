@@ -115,10 +115,10 @@ fn forward_rows<S: Simd, const VECTORS: usize>(
         let keys = kept.row(query);
         let (weights, after) = rest.split_at_mut(keys.len());
         rest = after;
-        let greatest = weights.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+        let max = weights.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
         let mut sum = simd.splat(0.0);
         for weights in weights.chunks_mut(LANES) {
-            let raised = math::exp(simd, simd.sub(simd.load_some(weights), simd.splat(greatest)));
+            let raised = math::exp(simd, simd.sub(simd.load_some(weights), simd.splat(max)));
             sum = simd.add(sum, simd.keep_first(raised, weights.len()));
             simd.store_some(weights, raised);
         }

@@ -3,7 +3,9 @@
 use std::arch::x86_64::*;
 
 use super::{LANES, Simd};
-use crate::{Dropout, random};
+use semfocus_core::random;
+
+use crate::Dropout;
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy)]
@@ -204,7 +206,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn greatest(self, a: Self::F) -> f32 {
+    fn max_lane(self, a: Self::F) -> f32 {
         unsafe {
             let eight = _mm256_max_ps(a.0, a.1);
             let four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));

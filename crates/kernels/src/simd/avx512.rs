@@ -4,7 +4,9 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 use super::{LANES, Simd};
-use crate::{Dropout, random};
+use semfocus_core::random;
+
+use crate::Dropout;
 
 /// Proof that the processor has AVX-512 F.
 #[derive(Clone, Copy)]
@@ -215,7 +217,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn greatest(self, a: Self::F) -> f32 {
+    fn max_lane(self, a: Self::F) -> f32 {
         unsafe { _mm512_reduce_max_ps(a) }
     }
 }

@@ -1,11 +1,11 @@
-//! Sixteen `f32` lanes on whatever the processor has.
+//! Sixteen `f32` lanes, with the best instructions the processor has.
 //!
 //! A [`Simd`] value is the proof that its instruction set exists on this machine, so its methods are safe to call. All
-//! implementations round every operation the same way and reduce in the same order: a kernel gives **the same bits**
-//! with AVX-512, with AVX2 and in the portable form, and the tests hold them to that.
+//! implementations round every operation the same way and reduce in the same order, so a kernel gives **the same bits** with
+//! AVX-512, with AVX2 and in the portable form. The tests check that.
 //!
 //! Kernels are written once, with [`dispatched!`]. Inside them, plain loops take the place of `array::map`, `from_fn` and
-//! their like: a closure that the standard library calls is compiled without the instruction set, and slow.
+//! the like: a closure that the standard library calls is compiled without the instruction set, and is slow.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -82,8 +82,8 @@ pub(crate) trait Simd: Copy {
     -> Self::F;
     /// Halves added to halves until one value is left.
     fn sum(self, a: Self::F) -> f32;
-    /// The greatest lane.
-    fn greatest(self, a: Self::F) -> f32;
+    /// The maximum over the lanes.
+    fn max_lane(self, a: Self::F) -> f32;
 
     /// The first `n` lanes of `a`, the others zero.
     #[inline(always)]
@@ -118,7 +118,7 @@ pub(crate) trait Simd: Copy {
         self.load(&lanes)
     }
 
-    /// Writes as many lanes as `to` has room for.
+    /// Writes the first lanes, as many as fit into `to`.
     #[inline(always)]
     fn store_some(self, to: &mut [f32], v: Self::F) {
         // SAFETY: `MaybeUninit<f32>` has the layout of `f32`, and only values are written.
@@ -129,7 +129,7 @@ pub(crate) trait Simd: Copy {
     #[inline(always)]
     fn store_new(self, to: &mut [MaybeUninit<f32>], v: Self::F) {
         if to.len() >= LANES {
-            // SAFETY: there is room for sixteen values.
+            // SAFETY: the slice holds at least sixteen values.
             return unsafe { self.store_at(to.as_mut_ptr().cast(), v) };
         }
         let mut lanes = [0.0; LANES];

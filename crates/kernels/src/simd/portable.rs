@@ -1,7 +1,9 @@
 //! Sixteen lanes in plain Rust: the definition of what the other implementations compute.
 
 use super::{LANES, Simd};
-use crate::{Dropout, random};
+use semfocus_core::random;
+
+use crate::Dropout;
 
 /// Works on every processor.
 #[derive(Clone, Copy)]
@@ -132,7 +134,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn greatest(self, a: Self::F) -> f32 {
+    fn max_lane(self, a: Self::F) -> f32 {
         a.into_iter().reduce(|a, b| if a > b { a } else { b }).expect("there are sixteen lanes")
     }
 }

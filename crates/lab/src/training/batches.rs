@@ -3,13 +3,11 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use semfocus_nn::Key;
-use semfocus_nn::streams::Stream;
+use semfocus_core::{Key, Stream};
 use semfocus_nn::train::Batch;
 use semfocus_tasks::Split;
 
-/// The order of the first `count` examples in an epoch: every order is as likely as the others, and it follows from seed
-/// and epoch alone.
+/// The order of the first `count` examples in an epoch: a uniformly random permutation that depends on seed and epoch alone.
 pub(crate) fn order(seed: u64, epoch: usize, count: usize) -> Vec<usize> {
     let key = Key::of_stream(seed, Stream::Order).child(epoch as u64);
     let mut generator = ChaCha8Rng::from_seed(key.generator_seed());
@@ -20,7 +18,8 @@ pub(crate) fn order(seed: u64, epoch: usize, count: usize) -> Vec<usize> {
     order
 }
 
-/// A number below `bound`, all equally likely: draws above the greatest multiple of `bound` are thrown away.
+/// An unbiased number below `bound`: draws above the largest multiple of `bound` are rejected. The stored results depend on this
+/// very method.
 fn below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
     let bound = bound as u64;
     let zone = u64::MAX - u64::MAX % bound;
@@ -32,18 +31,17 @@ fn below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
     }
 }
 
-/// The examples with these numbers as tensors on the CPU.
-pub fn batch(split: &Split, examples: impl ExactSizeIterator<Item = usize> + Clone) -> Batch {
+/// Some examples of a split as tensors on a device.
+pub fn batch(split: &Split, examples: impl ExactSizeIterator<Item = usize> + Clone, device: &Device) -> Batch {
     let (count, width) = (examples.len(), split.width);
     let mut tokens = Vec::with_capacity(count * width);
     for example in examples.clone() {
         tokens.extend(split.tokens[example * width..][..width].iter().map(|&token| i64::from(token)));
     }
     let labels: Vec<i64> = examples.map(|example| i64::from(split.labels[example])).collect();
-    let device = Device::flex();
     Batch {
-        tokens: Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, width]), &device),
-        labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [count]), &device),
+        tokens: Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, width]), device),
+        labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [count]), device),
     }
 }
 
@@ -52,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_permutations_that_follow_from_seed_and_epoch() {
+    fn orders_are_permutations_determined_by_seed_and_epoch() {
         let first = order(1, 1, 100);
         let mut sorted = first.clone();
         sorted.sort_unstable();
@@ -64,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_is_as_likely() {
+    fn all_orders_are_equally_likely() {
         let mut counts = std::collections::HashMap::new();
         for epoch in 0..6000 {
             *counts.entry(order(9, epoch, 3)).or_insert(0) += 1;

@@ -1,17 +1,13 @@
 //! Loss and accuracy from logits.
 
+use semfocus_core::Evaluation;
 use semfocus_tasks::Label;
 
-/// Loss and accuracy over some examples.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evaluation {
-    /// Mean cross-entropy.
-    pub loss: f64,
-    /// Share of correct answers.
-    pub accuracy: f64,
-}
+/// How many sequences are evaluated together: few enough that their activations stay in the caches. Results depend on it: `randomk`
+/// draws by position in the batch, and sums are in the order of the batches.
+pub const BATCH: usize = 50;
 
-/// Adds up loss and correct answers, in double precision and in the order in which they come.
+/// Sums loss and correct answers, in double precision and in the given order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     loss: f64,
@@ -20,7 +16,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds the logits of some examples, one row for each.
+    /// Adds some examples, given one row of logits for each.
     pub fn add(&mut self, logits: &[f32], labels: &[Label]) {
         for (logits, &label) in logits.chunks_exact(logits.len() / labels.len()).zip(labels) {
             self.loss += cross_entropy(logits, usize::from(label));
@@ -29,21 +25,26 @@ impl Tally {
         self.examples += labels.len();
     }
 
-    /// What it came to.
+    /// Counts examples that were not evaluated as wrong answers without loss.
+    pub fn add_skipped(&mut self, examples: usize) {
+        self.examples += examples;
+    }
+
+    /// Mean loss and share of correct answers.
     pub fn result(&self) -> Evaluation {
         let count = self.examples as f64;
         Evaluation { loss: self.loss / count, accuracy: self.correct as f64 / count }
     }
 }
 
-/// Cross-entropy of logits against a label, in double precision.
+/// Cross-entropy of logits and a label, in double precision.
 fn cross_entropy(logits: &[f32], label: usize) -> f64 {
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&logit| f64::from(logit - max).exp()).sum();
     sum.ln() - f64::from(logits[label] - max)
 }
 
-/// The class with the highest logit; of equal ones the first.
+/// The class with the highest logit; the first of equal ones.
 fn highest(logits: &[f32]) -> usize {
     let mut best = 0;
     for (class, logit) in logits.iter().enumerate() {

@@ -1,18 +1,15 @@
-//! How a trial is trained.
+//! How a model is trained. No files.
 //!
 //! | to find | look in |
 //! |---|---|
-//! | steps, epochs and evaluation of a model: no files | [`trainer`] |
-//! | a trial in its folder: going on from a checkpoint, saving after every epoch | [`session`] |
+//! | steps, epochs and evaluation of a model | [`Trainer`] |
 //! | loss and accuracy from logits | [`evaluation`] |
-//! | batches: order and tensors | `batches` |
+//! | batches: order and tensors | [`batch`] |
 
-pub(crate) mod batches;
+mod batches;
 pub mod evaluation;
-pub mod session;
-pub mod trainer;
+mod trainer;
 
-pub use batches::batch as batch_of;
-pub use evaluation::{Evaluation, Tally};
-pub use session::{Outcome, SessionError, Threads, Watch, run};
-pub use trainer::{EpochEnd, Trainer, TrainingError};
+pub use batches::batch;
+pub use evaluation::{BATCH, Tally};
+pub use trainer::{Trainer, TrainingError, steps_per_epoch};

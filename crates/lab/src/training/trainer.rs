@@ -4,127 +4,128 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::tensor::{Device, TensorData};
+use burn::tensor::Device as BurnDevice;
+use semfocus_core::{EpochRecord, Evaluation, TrialSettings};
 use semfocus_nn::model::Encoder;
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::parameters::{named_parameters, set_parameters};
-use semfocus_nn::{Pass, Registry, StandardOptimizer, train};
+use semfocus_nn::{Pass, StandardOptimizer, cost, train};
+use semfocus_store::checkpoint::{Progress, Refused, Values};
+use semfocus_store::{Best, Checkpoint, End, State};
 use semfocus_tasks::{Dataset, GenerateError, Split};
 
 use super::batches::{batch, order};
-use super::evaluation::{Evaluation, Tally};
-use crate::checkpoint::{Checkpoint, Progress, Refused, Values};
-use crate::experiment::Trial;
-use crate::store::{Best, EpochRecord};
+use super::evaluation::{BATCH, Tally};
+use crate::trained_model::tensors;
+use crate::{Device, Lab, Trial};
 
-/// Sequences that are evaluated together. Part of what determines a result: `randomk` draws by place in the batch.
-pub const EVALUATION_BATCH: usize = 50;
+/// Number of the first evaluation pass over the test split, far above those of the epochs.
+const TEST_PASS: u64 = 1 << 62;
 
-/// Why a trial could not be begun.
+/// Why a trial cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingError {
-    /// There is no data for it.
+    /// Its data cannot be generated.
     #[error(transparent)]
     Data(#[from] GenerateError),
-    /// There is no such model.
+    /// Its model settings are invalid.
     #[error("the model: {0}")]
     Model(#[from] semfocus_nn::ConfigError),
-    /// There is no such mechanism.
+    /// Its mechanism is unknown.
     #[error(transparent)]
     Mechanism(#[from] semfocus_nn::SpecError),
-}
-
-/// How an epoch ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EpochEnd {
-    /// It is complete.
-    Complete(EpochRecord),
-    /// It was asked to stop, between two steps.
-    Interrupted,
-    /// The loss or the gradient became infinite or undefined.
-    Diverged,
 }
 
 /// A model in training.
 pub struct Trainer {
     trial: Trial,
     data: Dataset,
-    /// Training examples in use: all but the last under an oddity of the published code.
-    used: usize,
-    /// Always there between two calls.
+    device: BurnDevice,
+    /// Floating-point operations of training for one example.
+    flops: f64,
+    /// `Some` except during a step.
     model: Option<Encoder>,
     optimizer: StandardOptimizer,
     progress: Progress,
 }
 
 impl Trainer {
-    /// The trial at its beginning.
-    pub fn new(trial: &Trial) -> Result<Self, TrainingError> {
+    /// A trial before its first step.
+    pub fn new(trial: &Trial, lab: &Lab, device: &Device) -> Result<Self, TrainingError> {
         let settings = &trial.settings;
         let data = trial.source.dataset(&settings.data, settings.seed)?;
-        let attention = Registry::standard().parse(&settings.mechanism)?;
-        let model = Encoder::new(settings.model.clone(), attention, settings.seed, &Device::flex().autodiff())?;
-        let all = data.train.len();
+        let attention = lab.attention(&settings.mechanism)?;
+        let length = data.train.width + attention.spec.globals;
+        let flops = cost::flops(&settings.model, attention.mechanism.as_ref(), length).training;
         Ok(Trainer {
             trial: trial.clone(),
-            used: if settings.skip_last_example { (all - 1).max(1) } else { all },
             data,
-            model: Some(model),
+            flops,
+            model: Some(Encoder::new(settings.model.clone(), attention, settings.seed, &device.autodiff())?),
+            device: device.plain(),
             optimizer: StandardOptimizer::new(settings.training.optimizer),
             progress: Progress::default(),
         })
     }
 
-    /// How far it is.
+    /// Completed epochs and steps, and the best epoch so far.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The model.
+    /// The model with its current parameters.
     pub fn model(&self) -> &Encoder {
         self.model.as_ref().expect("the model is there between two steps")
     }
 
-    /// The data.
+    /// The splits of the trial.
     pub fn data(&self) -> &Dataset {
         &self.data
     }
 
-    /// Steps of an epoch.
+    /// Training steps of one epoch.
     pub fn steps_per_epoch(&self) -> usize {
-        self.used.div_ceil(self.trial.settings.training.batch)
+        steps(self.data.train.len(), &self.trial.settings)
     }
 
-    /// Goes on with the epoch under way up to its end, or until `stop` is set; `on_step` hears how many steps are done.
-    pub fn epoch(&mut self, stop: &AtomicBool, mut on_step: impl FnMut(usize)) -> EpochEnd {
+    /// Floating-point operations of training in one epoch, without evaluation.
+    pub fn epoch_flops(&self) -> f64 {
+        self.flops * self.data.train.len() as f64
+    }
+
+    /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the loss.
+    ///
+    /// # Errors
+    /// If the epoch was not completed: `stop` was set, or the trial diverged.
+    pub fn epoch(&mut self, stop: &AtomicBool, mut on_step: impl FnMut(usize, f64)) -> Result<EpochRecord, End> {
         let began = Instant::now();
         let before = self.progress.seconds;
         let (epoch, steps) = (self.progress.epoch + 1, self.steps_per_epoch());
-        let order = order(self.trial.settings.seed, epoch, self.used);
+        let mut order = order(self.trial.settings.seed, epoch, self.data.train.len());
+        order.truncate(used(order.len(), &self.trial.settings));
         while self.progress.step < steps {
             if stop.load(Ordering::Relaxed) {
                 self.progress.seconds = before + began.elapsed().as_secs_f64();
-                return EpochEnd::Interrupted;
+                return Err(End::Interrupted);
             }
-            if !self.step(&order, epoch) {
-                return EpochEnd::Diverged;
+            match self.step(&order, epoch) {
+                Some(loss) => on_step(self.progress.step, loss),
+                None => return Err(End::Over(State::Diverged)),
             }
-            on_step(self.progress.step);
         }
-        // In this order the numbers of the passes follow from epoch and place.
+        // Pass numbers depend on this order: first the training split, then the held-out one.
         let model = self.model().valid();
         let mut pass = 0;
-        let mut evaluate = |split: &Split, count: usize| self.evaluate(&model, split, count, stop, &mut pass);
-        let (train, held_out) = match (evaluate(&self.data.train, self.used), evaluate(&self.data.held_out, usize::MAX))
-        {
+        let mut evaluate = |split: &Split| self.evaluate(&model, split, Some(stop), &mut pass);
+        let (train, held_out) = match (evaluate(&self.data.train), evaluate(&self.data.held_out)) {
             (Some(train), Some(held_out)) => (train, held_out),
             _ => {
                 self.progress.seconds = before + began.elapsed().as_secs_f64();
-                return EpochEnd::Interrupted;
+                return Err(End::Interrupted);
             }
         };
         if !(train.loss.is_finite() && held_out.loss.is_finite()) {
-            return EpochEnd::Diverged;
+            return Err(End::Over(State::Diverged));
         }
         let record = EpochRecord {
             epoch,
@@ -133,7 +134,7 @@ impl Trainer {
             train_accuracy: train.accuracy,
             heldout_loss: held_out.loss,
             heldout_accuracy: held_out.accuracy,
-            grad_norm: f64::from_bits(self.progress.gradient_norm_bits) / steps as f64,
+            grad_norm: self.progress.gradient_norm / steps as f64,
             seconds: before + began.elapsed().as_secs_f64(),
         };
         let best = match self.progress.best {
@@ -142,11 +143,11 @@ impl Trainer {
         };
         self.progress =
             Progress { epoch, total_steps: self.progress.total_steps, best: Some(best), ..Progress::default() };
-        EpochEnd::Complete(record)
+        Ok(record)
     }
 
-    /// One step; whether it stayed finite.
-    fn step(&mut self, order: &[usize], epoch: usize) -> bool {
+    /// One step. Returns its loss if loss and gradient are finite.
+    fn step(&mut self, order: &[usize], epoch: usize) -> Option<f64> {
         let settings = &self.trial.settings;
         let size = settings.training.batch;
         let first = self.progress.step * size;
@@ -155,7 +156,7 @@ impl Trainer {
         let (model, report) = train::step(
             self.model.take().expect("the model is there between two steps"),
             &mut self.optimizer,
-            batch(&self.data.train, examples),
+            batch(&self.data.train, examples, &self.device),
             pass,
             settings.learning_rate(epoch),
             settings.training.clip,
@@ -163,46 +164,50 @@ impl Trainer {
         self.model = Some(model);
         self.progress.step += 1;
         self.progress.total_steps += 1;
-        let sum = f64::from_bits(self.progress.gradient_norm_bits) + report.gradient_norm;
-        self.progress.gradient_norm_bits = sum.to_bits();
-        report.loss.is_finite() && report.gradient_norm.is_finite()
+        self.progress.gradient_norm += report.gradient_norm;
+        (report.loss.is_finite() && report.gradient_norm.is_finite()).then_some(report.loss)
     }
 
-    /// Loss and accuracy over the first `count` examples of a split; nothing if it was asked to stop.
+    /// Loss and accuracy over a split; None if `stop` was set.
     fn evaluate(
         &self,
         model: &Encoder,
         split: &Split,
-        count: usize,
-        stop: &AtomicBool,
+        stop: Option<&AtomicBool>,
         pass: &mut u64,
     ) -> Option<Evaluation> {
-        let count = count.min(split.len());
-        let passes = (self.data.train.len() + self.data.held_out.len()).div_ceil(EVALUATION_BATCH) as u64 + 1;
+        let passes = (self.data.train.len() + self.data.held_out.len()).div_ceil(BATCH) as u64 + 1;
+        let count = used(split.len(), &self.trial.settings);
         let mut tally = Tally::default();
-        for first in (0..count).step_by(EVALUATION_BATCH) {
-            if stop.load(Ordering::Relaxed) {
+        for first in (0..count).step_by(BATCH) {
+            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return None;
             }
-            let examples = first..count.min(first + EVALUATION_BATCH);
+            let examples = first..count.min(first + BATCH);
             let labels = &split.labels[examples.clone()];
-            let number = self.progress.epoch as u64 * passes + *pass;
-            let logits =
-                model.forward(batch(split, examples).tokens, Pass::evaluation(self.trial.settings.seed, number));
+            let pass_number = self.progress.epoch as u64 * passes + *pass;
+            let tokens = batch(split, examples, &self.device).tokens;
+            let logits = model.forward(tokens, Pass::evaluation(self.trial.settings.seed, pass_number)).into_data();
             *pass += 1;
-            let logits = logits.into_data();
             tally.add(logits.as_slice::<f32>().expect("models compute in single precision"), labels);
         }
+        tally.add_skipped(split.len() - count);
         Some(tally.result())
     }
 
-    /// Everything that is needed to go on from here.
+    /// Loss and accuracy of a model of this trial on the test split.
+    pub fn test(&self, model: &Encoder) -> Evaluation {
+        self.evaluate(model, &self.data.test, None, &mut TEST_PASS.clone()).expect("nothing asks it to stop")
+    }
+
+    /// Everything needed to continue from here.
     pub fn checkpoint(&self) -> Checkpoint {
         let mut tensors = std::collections::BTreeMap::new();
         let parameters = named_parameters(self.model());
         let state = self.optimizer.state();
         for (slot, values) in self.optimizer.config().slot_names().iter().zip(&state.slots) {
-            for ((name, data), values) in parameters.iter().zip(values) {
+            // Before the first step there is no state yet.
+            for ((name, data), values) in parameters.iter().zip(values).filter(|(_, values)| !values.is_empty()) {
                 let shape = data.shape().to_vec();
                 tensors.insert(format!("optimizer.{slot}.{name}"), Values { shape, values: values.clone() });
             }
@@ -214,14 +219,14 @@ impl Trainer {
         }
         Checkpoint {
             trial: self.trial.id,
-            settings: toml::to_string(&self.trial.settings.to_table_of_course()).expect("settings are plain values"),
+            settings: toml::to_string(&self.trial.settings.to_table_of_results()).expect("settings are plain values"),
             progress: self.progress.clone(),
             optimizer_steps: state.steps,
             tensors,
         }
     }
 
-    /// Goes on from a checkpoint of the same trial. One that does not fit leaves everything as it was.
+    /// Continues from a checkpoint of the same trial. If the checkpoint does not fit, nothing changes.
     pub fn restore(&mut self, mut checkpoint: Checkpoint) -> Result<(), Refused> {
         let names: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
         let mut slots = Vec::new();
@@ -237,15 +242,25 @@ impl Trainer {
             };
             slots.push(names.iter().map(&mut take).collect::<Result<Vec<_>, _>>()?);
         }
-        let parameters = checkpoint.tensors.into_iter().map(|(name, tensor)| {
-            let data = TensorData::new(tensor.values, tensor.shape);
-            (name, data)
-        });
-        let model = set_parameters(self.model().clone(), parameters.collect::<Vec<_>>())
+        let model = set_parameters(self.model().clone(), tensors(checkpoint.tensors.into_iter()))
             .map_err(|error| Refused::Contents(error.to_string()))?;
         self.model = Some(model);
         self.optimizer.restore(OptimizerState { steps: checkpoint.optimizer_steps, slots });
         self.progress = checkpoint.progress;
         Ok(())
     }
+}
+
+/// Training steps of one epoch with these settings.
+pub fn steps_per_epoch(settings: &TrialSettings) -> usize {
+    steps(settings.data.sizes.train, settings)
+}
+
+fn steps(examples: usize, settings: &TrialSettings) -> usize {
+    used(examples, settings).div_ceil(settings.training.batch)
+}
+
+/// How many of `all` examples a pass uses: all but the last with a quirk of the published code.
+fn used(all: usize, settings: &TrialSettings) -> usize {
+    if settings.skip_last_example { all.saturating_sub(1).max(1).min(all) } else { all }
 }

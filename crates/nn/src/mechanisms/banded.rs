@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::KeptKeys;
 
-use super::{FastForm, Mechanism, Site, indices, keep_with_globals, pattern_with_globals, size};
+use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals, size};
 use crate::registry::{Family, MechanismInfo, Parameter};
 use crate::spec::MAX_SIZE;
 
@@ -35,7 +35,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 
 impl Banded {
     /// Keys that each query of `length` tokens (global ones included) keeps.
-    pub fn pattern(&self, length: usize) -> KeptKeys {
+    fn pattern(&self, length: usize) -> KeptKeys {
         pattern_with_globals(length, self.globals, |query, locals| self.band(query, locals))
     }
 
@@ -57,8 +57,8 @@ impl Mechanism for Banded {
         keep_with_globals(scores, self.globals, band)
     }
 
-    fn fast(&self, length: usize) -> Option<FastForm> {
-        Some(FastForm::Pattern(Arc::new(self.pattern(length))))
+    fn selection(&self, length: usize) -> Option<Selection> {
+        Some(Selection::Pattern(Arc::new(self.pattern(length))))
     }
 }
 

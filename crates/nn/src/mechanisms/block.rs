@@ -8,13 +8,13 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Int, Tensor};
 use semfocus_kernels::KeptKeys;
 
-use super::{FastForm, Mechanism, Site, indices, keep_with_globals, pattern_with_globals, size};
+use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals, size};
 use crate::registry::{Family, MechanismInfo, Parameter};
 use crate::spec::MAX_SIZE;
 
 /// Attention within blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
+pub struct Blockwise {
     /// Tokens of a block.
     pub size: usize,
     /// Global tokens at the end of the sequence.
@@ -28,12 +28,12 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     source: "Qiu et al., Blockwise Self-Attention for Long Document Understanding, 2020",
     size: Some(Parameter { name: "b", meaning: "the number of tokens in a block", min: 1, max: MAX_SIZE, example: 5 }),
     allows_globals: true,
-    build: |spec| Arc::new(Block { size: size(spec), globals: spec.globals }),
+    build: |spec| Arc::new(Blockwise { size: size(spec), globals: spec.globals }),
 };
 
-impl Block {
+impl Blockwise {
     /// Keys that each query of `length` tokens (global ones included) keeps.
-    pub fn pattern(&self, length: usize) -> KeptKeys {
+    fn pattern(&self, length: usize) -> KeptKeys {
         pattern_with_globals(length, self.globals, |query, locals| {
             let start = query / self.size * self.size;
             start..locals.min(start + self.size)
@@ -41,15 +41,15 @@ impl Block {
     }
 }
 
-impl Mechanism for Block {
+impl Mechanism for Blockwise {
     fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
         let (query, key) = indices(scores);
         let block = |index: Tensor<4, Int>| index.div_scalar(self.size as i64);
         keep_with_globals(scores, self.globals, block(query).equal(block(key)))
     }
 
-    fn fast(&self, length: usize) -> Option<FastForm> {
-        Some(FastForm::Pattern(Arc::new(self.pattern(length))))
+    fn selection(&self, length: usize) -> Option<Selection> {
+        Some(Selection::Pattern(Arc::new(self.pattern(length))))
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn block(size: usize, globals: usize, length: usize) -> Vec<Vec<u32>> {
-        fixed(&Block { size, globals }, length)
+        fixed(&Blockwise { size, globals }, length)
     }
 
     #[test]

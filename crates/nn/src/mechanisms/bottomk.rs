@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_kernels::TopKRule;
 
 use super::topk::{keep_highest, rule_or_all};
-use super::{FastForm, Mechanism, Site, size};
+use super::{Mechanism, Selection, Site, size};
 use crate::registry::{Family, MechanismInfo, Parameter};
 use crate::spec::MAX_SIZE;
 
@@ -34,8 +35,8 @@ impl Mechanism for BottomK {
         keep_highest(scores.clone().neg(), self.k)
     }
 
-    fn fast(&self, length: usize) -> Option<FastForm> {
-        Some(rule_or_all(semfocus_kernels::TopK::lowest(self.k), self.k, length))
+    fn selection(&self, length: usize) -> Option<Selection> {
+        Some(rule_or_all(TopKRule::lowest(self.k), self.k, length))
     }
 }
 

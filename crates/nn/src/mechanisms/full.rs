@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
 
-use super::{FastForm, Mechanism, Site, keep_all};
+use super::{Mechanism, Selection, Site, keep_all};
 use crate::registry::{Family, MechanismInfo};
 
 /// Standard attention.
@@ -26,8 +26,8 @@ impl Mechanism for Full {
         keep_all(scores)
     }
 
-    fn fast(&self, _length: usize) -> Option<FastForm> {
-        Some(FastForm::All)
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::All)
     }
 }
 
@@ -39,6 +39,6 @@ mod tests {
     #[test]
     fn keeps_everything() {
         assert_eq!(reference(&Full, &[vec![1.0, -1e4], vec![0.0, 0.0]]), [[0, 1], [0, 1]]);
-        assert!(matches!(Full.fast(3), Some(FastForm::All)));
+        assert!(matches!(Full.selection(3), Some(Selection::All)));
     }
 }

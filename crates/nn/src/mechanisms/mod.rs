@@ -1,4 +1,4 @@
-//! The mechanisms, one file each: definition, reference form, fast form, entry in the registry, tests by hand.
+//! The mechanisms, one file each: definition, reference form, fast selection, entry in the registry, tests by hand.
 //!
 //! To add one: copy the file that is closest, change it, and name it in `all`. The conformance tests find it there.
 
@@ -10,27 +10,27 @@ mod randomk;
 mod topk;
 
 pub use banded::Banded;
-pub use block::Block;
+pub use block::Blockwise;
 pub use bottomk::BottomK;
 pub use full::Full;
-pub use randomk::{RandomK, draw};
+pub use randomk::RandomK;
 pub use topk::TopK;
 
 use std::ops::Range;
 
 use burn::tensor::{Bool, Int, Tensor};
-use semfocus_kernels::KeptKeys;
+use semfocus_kernels::{KeptKeys, Selection};
 
-use crate::mechanism::{FastForm, Mechanism, Site};
+use crate::mechanism::{Mechanism, Site};
 use crate::registry::MechanismInfo;
-use crate::spec::MechanismSpec;
+use semfocus_core::MechanismSpec;
 
 /// The entries of the standard registry, in the order in which they are listed.
 pub(crate) fn all() -> Vec<MechanismInfo> {
     vec![full::INFO, banded::INFO, block::INFO, topk::INFO, bottomk::INFO, randomk::INFO]
 }
 
-/// The size of a spec whose mechanism takes one: the parser has seen to it.
+/// The size of a spec whose mechanism takes one; the parser has checked that it is there.
 fn size(spec: &MechanismSpec) -> usize {
     spec.size.expect("the registry says that this mechanism takes a size")
 }
@@ -73,7 +73,7 @@ mod tests {
     use burn::tensor::{Device, Tensor, TensorData};
     use semfocus_kernels::{KeptKeys, Key};
 
-    use super::{FastForm, Mechanism, Site};
+    use super::{Mechanism, Selection, Site};
 
     pub(super) fn site() -> Site {
         Site { key: Key::new(5), globals: 0 }
@@ -90,7 +90,9 @@ mod tests {
 
     /// The kept keys of every query of `length`, by both forms of a fixed pattern, which must agree.
     pub(super) fn fixed(mechanism: &dyn Mechanism, length: usize) -> Vec<Vec<u32>> {
-        let Some(FastForm::Pattern(pattern)) = mechanism.fast(length) else { panic!("{mechanism:?} is no pattern") };
+        let Some(Selection::Pattern(pattern)) = mechanism.selection(length) else {
+            panic!("{mechanism:?} is no pattern")
+        };
         let fast = rows(&pattern);
         assert_eq!(fast, reference(mechanism, &vec![vec![0.0; length]; length]), "{mechanism:?} of length {length}");
         fast
@@ -103,12 +105,12 @@ mod tests {
     /// The kept keys of every query by both forms of a rule, which must agree.
     pub(super) fn ruled(mechanism: &dyn Mechanism, rows: &[Vec<f32>]) -> Vec<Vec<u32>> {
         let length = rows[0].len();
-        let form = mechanism.fast(length).expect("there is a fast form");
+        let form = mechanism.selection(length).expect("there is a selection");
         let fast: Vec<Vec<u32>> = (rows.iter().enumerate())
             .map(|(query, row)| match &form {
-                FastForm::All => (0..length as u32).collect(),
-                FastForm::Pattern(_) => panic!("{mechanism:?} has no rule"),
-                FastForm::Rule(rule) => {
+                Selection::All => (0..length as u32).collect(),
+                Selection::Pattern(_) => panic!("{mechanism:?} has no rule"),
+                Selection::Rule(rule) => {
                     let mut kept = Vec::new();
                     rule.select(site().row(0, 1, 0, length, query), row, &mut kept);
                     kept

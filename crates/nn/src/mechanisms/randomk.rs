@@ -1,15 +1,15 @@
-//! `randomk:k`: every query keeps `k` keys drawn uniformly without replacement, afresh for every query, head, layer and
+//! `randomk:k`: every query keeps `k` keys drawn uniformly without replacement, with a new draw for every query, head, layer and
 //! forward pass. A control: as sparse as `topk`, without focus.
 //!
-//! The draw is a function of the place's [`Key`], so the same seed and step give the same keys on any device, whatever
-//! the number of threads. With `k` of at least the sequence length it acts as `full`.
+//! The draw is a function of the row's [`Key`], so the same seed and step give the same keys on any device and with any number
+//! of threads. With `k` of at least the sequence length it acts as `full`.
 
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_kernels::{Key, RowRule};
 
-use super::{FastForm, Mechanism, Site, keep_all, size};
+use super::{Mechanism, Selection, Site, keep_all, size};
 use crate::registry::{Family, MechanismInfo, Parameter};
 use crate::spec::MAX_SIZE;
 
@@ -31,7 +31,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 /// Draws `k` of `length` keys for the row that `row` names, ascending; all of them if `k` is at least `length`.
-pub fn draw(row: Key, length: usize, k: usize) -> Vec<u32> {
+fn draw(row: Key, length: usize, k: usize) -> Vec<u32> {
     let mut kept = Vec::with_capacity(k.min(length));
     draw_into(row, length, k, &mut kept);
     kept
@@ -42,13 +42,13 @@ fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) {
         kept.extend(0..length as u32);
         return;
     }
-    // Floyd's algorithm: step n draws from the first `last + 1` keys, and takes `last` if the drawn one is taken, so that
-    // after each step every set is equally likely.
+    // Floyd's algorithm: every step draws from the first `last + 1` keys, and takes `last` if the drawn key is already taken.
+    // After each step all sets are equally likely.
     for (step, last) in (length - k..length).enumerate() {
         let (step, last) = (step as u32, last as u32);
         let drawn = row.below(step, last + 1);
         match kept.binary_search(&drawn) {
-            Ok(_) => kept.push(last), // greater than all so far
+            Ok(_) => kept.push(last), // larger than all so far
             Err(place) => kept.insert(place, drawn),
         }
     }
@@ -70,14 +70,14 @@ impl Mechanism for RandomK {
         Tensor::from_data(TensorData::new(kept, scores.shape()), &scores.device())
     }
 
-    fn fast(&self, _length: usize) -> Option<FastForm> {
-        Some(FastForm::Rule(Arc::new(*self)))
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::Rule(Arc::new(*self)))
     }
 }
 
 impl RowRule for RandomK {
     fn ignores_common_shift(&self) -> bool {
-        true // it does not look at them
+        true // the draw does not look at the scores
     }
 
     fn select(&self, row: Key, scores: &[f32], kept: &mut Vec<u32>) {

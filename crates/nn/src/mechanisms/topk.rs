@@ -1,13 +1,14 @@
 //! `topk:k`: every query keeps the `k` keys with the highest scores.
 //!
-//! Exactly `k`: of equal scores the one with the lower index goes first. With `k` of at least the sequence length it acts
+//! It keeps exactly `k`: of equal scores the one with the lower index goes first. With `k` of at least the sequence length it acts
 //! as `full`.
 
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_kernels::TopKRule;
 
-use super::{FastForm, Mechanism, Site, keep_all, size};
+use super::{Mechanism, Selection, Site, keep_all, size};
 use crate::registry::{Family, MechanismInfo, Parameter};
 use crate::spec::MAX_SIZE;
 
@@ -33,13 +34,13 @@ impl Mechanism for TopK {
         keep_highest(scores.clone(), self.k)
     }
 
-    fn fast(&self, length: usize) -> Option<FastForm> {
-        Some(rule_or_all(semfocus_kernels::TopK::highest(self.k), self.k, length))
+    fn selection(&self, length: usize) -> Option<Selection> {
+        Some(rule_or_all(TopKRule::highest(self.k), self.k, length))
     }
 }
 
-/// The `k` highest of each row, ties to the lower index, whatever order the device's sort leaves ties in: the k-th
-/// highest value is the threshold, everything above it is kept, and of what equals it the first that still fit.
+/// The `k` highest of each row, ties to the lower index. The order in which the device sorts ties does not matter: the k-th highest
+/// value is the threshold, everything above it is kept, and of the values equal to it the first ones that still fit.
 pub(super) fn keep_highest(scores: Tensor<4>, k: usize) -> Tensor<4, Bool> {
     let keys = scores.dims()[3];
     if k >= keys {
@@ -54,14 +55,14 @@ pub(super) fn keep_highest(scores: Tensor<4>, k: usize) -> Tensor<4, Bool> {
     above.bool_or(equal.bool_and(place_among_equals.lower_equal(places_left)))
 }
 
-/// The fast form of a rule that keeps `k` of `length` keys: no rule at all when that is every key.
-pub(super) fn rule_or_all(rule: semfocus_kernels::TopK, k: usize, length: usize) -> FastForm {
-    if k >= length { FastForm::All } else { FastForm::Rule(Arc::new(rule)) }
+/// The selection of a rule that keeps `k` of `length` keys: no rule at all when that is every key.
+pub(super) fn rule_or_all(rule: TopKRule, k: usize, length: usize) -> Selection {
+    if k >= length { Selection::All } else { Selection::Rule(Arc::new(rule)) }
 }
 
 #[cfg(test)]
 mod tests {
-    use semfocus_kernels::Key;
+    use semfocus_core::Key;
 
     use super::super::tests::ruled;
     use super::*;

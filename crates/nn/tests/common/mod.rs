@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::{Encoder, MechanismSpec, Pass, Registry, train};
+use semfocus_nn::{Encoder, Pass, Registry, train};
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
 pub(crate) fn small_specs() -> Vec<String> {
     let registry = Registry::standard();
     let mut specs = Vec::new();
     for info in registry.iter() {
-        let mut spec = MechanismSpec::example(info);
+        let mut spec = info.example();
         spec.size = spec.size.map(|_| 2);
         specs.push(spec.to_string());
         if info.allows_globals {

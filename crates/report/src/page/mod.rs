@@ -4,10 +4,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence};
+use semfocus_core::TrialSettings;
+use semfocus_core::settings::{self, Setting};
 use semfocus_figure::{Background, TWO_COLUMNS};
-use semfocus_lab::TrialSettings;
-use semfocus_lab::settings::{self, Setting};
-use semfocus_lab::store::Session;
+use semfocus_store::Session;
 
 use crate::pictures::Picture;
 use crate::section::Section;

@@ -3,12 +3,11 @@
 use maud::{Markup, html};
 use semfocus_analysis::evidence::{BASELINE, Evidence, Observed, PointEvidence};
 use semfocus_analysis::stats::{median, quantile};
-use semfocus_analysis::surface::record::{self, SharpnessRecord, StoredSurface, SurfaceSettings};
-use semfocus_analysis::surface::steepness::{PERCENTILES, Steepness};
+use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
 use semfocus_figure::{Figure, Interpolation, Line, Mark, Series};
-use semfocus_lab::store::StoreError;
+use semfocus_store::{SharpnessRecord, StoreError, StoredSurface, SurfaceSettings};
 
 use crate::page::finding_list;
 use crate::palette;
@@ -44,7 +43,7 @@ pub fn section(evidence: &Evidence) -> Result<Option<Section>, StoreError> {
     for point in &evidence.points {
         for trial in &point.trials {
             let folder = &trial.trial.folder;
-            let (surfaces, sharpness) = (record::surfaces(folder)?, record::sharpness(folder)?);
+            let (surfaces, sharpness) = (folder.surfaces()?, folder.sharpness()?);
             if !(surfaces.is_empty() && sharpness.is_empty()) {
                 explored.push(Explored { point, trial, surfaces, sharpness });
             }
@@ -160,7 +159,7 @@ fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceSettings>) -> V
         };
         let found = one.surfaces.iter().filter(is_like).map(|stored| {
             let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
-            Steepness::of(&stored.settings.grid, &losses)
+            Steepness::new(&stored.settings.grid, &losses)
         });
         let found: Vec<Steepness> = found.collect();
         let same = |of: &&mut MechanismSteepness| of.mechanism == one.mechanism() && of.point.point == one.point.point;

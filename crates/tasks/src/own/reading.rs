@@ -6,9 +6,9 @@ use std::io::BufRead;
 use super::OwnData;
 use crate::formats::TSV_HEADER;
 use crate::lines::{LineError, Lines, MAX_LABEL, MAX_TOKEN, ReadError, end_column, shown, whole_number, words};
-use crate::settings::MAX_LENGTH;
 use crate::task::Token;
 use crate::tasks::listops;
+use semfocus_core::data::MAX_LENGTH;
 
 /// What has been read so far, from one file or several.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use super::joined;
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::settings::Length;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use semfocus_core::data::Length;
 
 /// The definition of the task; data files in the interchange format share its vocabulary.
 pub const INFO: TaskInfo = TaskInfo {

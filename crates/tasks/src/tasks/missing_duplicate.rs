@@ -3,8 +3,8 @@
 use super::{BIT_CLASSES, CHOMSKY};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::settings::Length;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use semfocus_core::data::Length;
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the hidden bit in a word of uniform bits that is written twice; an odd length ends with a pad token",

@@ -4,8 +4,8 @@ use super::expression::{self, MODULUS, Operator, Piece};
 use super::{CHOMSKY, RESIDUES};
 use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::settings::Length;
 use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use semfocus_core::data::Length;
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the digit that x stands for in a bracketed sum whose value modulo 5 is given",

@@ -1,7 +1,7 @@
 //! Helpers that several tests share.
 #![allow(dead_code, reason = "no test uses all of them")]
 
-use semfocus_kernels::Key;
+use semfocus_core::Key;
 use semfocus_tasks::Recipe;
 use semfocus_tasks::random::Random;
 use semfocus_tasks::{Label, TaskInfo, Tasks, Token};

@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use clap::Args as ClapArgs;
-use semfocus_tasks::{Audit, Settings, Sizes};
+use semfocus_lab::Lab;
+use semfocus_tasks::{Audit, DataSettings, Sizes};
 use serde::Serialize;
 
 use super::{Shape, find};
 use crate::Error;
+use crate::output::emit;
 use crate::text::paragraph;
 
 #[derive(Debug, ClapArgs)]
@@ -19,13 +21,13 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     shape: Shape,
-    /// Examples to train on; of a file at most so many
+    /// Examples to train on; an upper limit for data files
     #[arg(long, value_name = "N", default_value_t = Sizes::default().train)]
     train: usize,
-    /// Held-out examples; of a file at most so many
+    /// Held-out examples; an upper limit for data files
     #[arg(long, value_name = "N", default_value_t = Sizes::default().held_out)]
     held_out: usize,
-    /// Test examples; of a file at most so many
+    /// Test examples; an upper limit for data files
     #[arg(long, value_name = "N", default_value_t = Sizes::default().test)]
     test: usize,
     /// Print JSON
@@ -40,19 +42,16 @@ struct Report {
     audit: Audit,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     let sizes = Sizes { train: args.train, held_out: args.held_out, test: args.test };
-    let settings = Settings { sizes, ..args.shape.settings() };
-    let data = find(&args.task)?.dataset(&settings, args.seed)?;
-    let audit = Audit::new(&data);
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &Report { seed: args.seed, audit })?;
-        return Ok(writeln!(out)?);
-    }
-    print(&audit, args.seed, out)
+    let settings = DataSettings { sizes, ..args.shape.settings() };
+    let data = find(lab, &args.task)?.dataset(&settings, args.seed)?;
+    let report = Report { seed: args.seed, audit: Audit::new(&data) };
+    emit(out, args.json, &report, |out| print(&report, out))
 }
 
-fn print(audit: &Audit, seed: u64, out: &mut dyn Write) -> Result<(), Error> {
+fn print(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let Report { seed, audit } = report;
     let Audit { task, classes, vocabulary, width, .. } = audit;
     writeln!(out, "{task}, seed {seed}: {classes} classes, {vocabulary} token ids with padding, width {width}")?;
 

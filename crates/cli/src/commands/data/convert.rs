@@ -12,7 +12,7 @@ use crate::output::write_file;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Data file: tokens, a tab and a label on every line, or the interchange form of ListOps
+    /// Data file: tokens, a tab and a label on every line, or a file in the interchange format
     file: PathBuf,
     /// How examples are written
     #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]

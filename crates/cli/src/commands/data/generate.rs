@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use semfocus_lab::Lab;
 use semfocus_tasks::{Examples, SplitName, Writer};
 
 use super::{FormatArg, Shape, task_only};
@@ -22,13 +23,13 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     shape: Shape,
-    /// Examples of a split (train, held-out or test) as a trial with this seed sees them [default: any sequence]
+    /// Take the examples of a split (train, held-out or test) of a trial with this seed [default: any sequence]
     #[arg(long)]
     split: Option<SplitName>,
     /// How examples are written
     #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]
     format: FormatArg,
-    /// Write one JSON object a line instead: tokens, text, label
+    /// Write one JSON object per line instead: tokens, text, label
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// File to write [default: standard output]
@@ -39,11 +40,11 @@ pub(crate) struct Args {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let why = "it has its examples already; `semfocus data convert` writes them in another form";
-    let task = task_only(&args.task, why)?;
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    let why = "which already has its examples; `semfocus data convert` writes them in another format";
+    let task = task_only(lab, &args.task, why)?;
     let settings = args.shape.settings();
-    let width = settings.length_for(&task).width();
+    let width = task.length_for(&settings).width();
     let writer = Writer::new(&task, args.format.into(), width)?;
     let mut examples = Examples::new(&task, &settings, args.seed, args.split)?;
     let mut write = |out: &mut dyn Write| -> Result<(), Error> {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 
 use clap::Args as ClapArgs;
+use semfocus_lab::Lab;
 use semfocus_tasks::{Lines, ReadError, label_line};
 use serde::Serialize;
 
@@ -14,11 +15,11 @@ use crate::Error;
 pub(crate) struct Args {
     /// Name of a task, see `semfocus list tasks`
     task: String,
-    /// File of sequences, one a line: token ids separated by blanks; pad tokens at the end and whatever follows a tab are
-    /// left aside. `-` is standard input
+    /// File with one sequence per line: token ids separated by blanks; pad tokens at the end and everything after a tab
+    /// are ignored. `-` is standard input
     #[arg(default_value = "-")]
     file: String,
-    /// Print one JSON object a line instead: line, label, meaning
+    /// Print one JSON object per line instead: line, label, meaning
     #[arg(long)]
     json: bool,
 }
@@ -30,8 +31,8 @@ struct Labelled {
     meaning: &'static str,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let task = task_only(&args.task, "which has labels but no rule to compute others")?;
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    let task = task_only(lab, &args.task, "which has labels but no rule to compute others")?;
     let (name, reader): (&str, Box<dyn BufRead>) = if args.file == "-" {
         ("standard input", Box::new(io::stdin().lock()))
     } else {

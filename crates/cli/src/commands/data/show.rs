@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use clap::Args as ClapArgs;
-use semfocus_tasks::{Example, Examples, Length, OwnData, Settings, Source, TaskInfo};
+use semfocus_lab::Lab;
+use semfocus_tasks::{DataSettings, Example, Examples, GenerateError, Length, OwnData, Source, TaskInfo};
 use serde::Serialize;
 
 use super::{Shape, find};
 use crate::Error;
+use crate::output::emit;
 use crate::text::{WIDTH, paragraph, wrap};
 
 #[derive(Debug, ClapArgs)]
@@ -45,21 +47,26 @@ struct Worked {
     steps: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    match find(&args.task)? {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    match find(lab, &args.task)? {
         Source::Task(task) => show_task(args, &task, out),
         Source::Own(data) => show_file(args, &data, out),
     }
 }
 
-/// The first examples of the seed, but no label a second time before the others have had their turn.
-fn choose(args: &Args, task: &TaskInfo, settings: &Settings) -> Result<Vec<Example>, Error> {
+/// The first examples of the seed, reordered so that labels repeat only after all of them have occurred.
+fn choose(args: &Args, task: &TaskInfo, settings: &DataSettings) -> Result<Vec<Example>, Error> {
     let wanted = usize::from(args.n);
     let mut source = Examples::new(task, settings, args.seed, None)?;
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
-    // Where the task runs out of different sequences, those there are will do.
-    while let (true, Ok(example)) = (chosen.len() < wanted && others.len() < 20 + wanted, source.draw()) {
+    while chosen.len() < wanted && others.len() < 20 + wanted {
+        let example = match source.draw() {
+            Ok(example) => example,
+            // Where the task runs out of different sequences, those there are will do.
+            Err(GenerateError::Exhausted { .. }) => break,
+            Err(error) => return Err(error.into()),
+        };
         if seen.insert(example.label) {
             chosen.push(example);
         } else {
@@ -90,12 +97,12 @@ fn show_task(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Er
     let mut settings = args.shape.settings();
     settings.length.get_or_insert(task.lesson_length);
     let examples: Vec<Worked> = choose(args, task, &settings)?.into_iter().map(|e| worked(task, e)).collect();
-    if args.json {
-        let (summary, tests) = (task.summary.to_owned(), task.tests.to_owned());
-        let lesson = Lesson { task: task.name.to_owned(), summary, tests, examples };
-        serde_json::to_writer_pretty(&mut *out, &lesson)?;
-        return Ok(writeln!(out)?);
-    }
+    let (summary, tests) = (task.summary.to_owned(), task.tests.to_owned());
+    let lesson = Lesson { task: task.name.to_owned(), summary, tests, examples };
+    emit(out, args.json, &lesson, |out| print_task(args, task, &lesson.examples, out))
+}
+
+fn print_task(args: &Args, task: &TaskInfo, examples: &[Worked], out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "{}", task.name)?;
     writeln!(out, "{}", "=".repeat(task.name.len()))?;
     writeln!(out)?;
@@ -110,15 +117,18 @@ fn show_task(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Er
         writeln!(out, "  Label {}: {}.", example.label, example.meaning)?;
     }
     writeln!(out)?;
-    paragraph(out, "What it tests: ", &format!("{}.", task.tests))?;
-    paragraph(out, "Source: ", &format!("{}.", task.source))?;
+    for (head, text) in [("What it tests: ", task.tests), ("Source: ", task.source)] {
+        if !text.is_empty() {
+            paragraph(out, head, &format!("{text}."))?;
+        }
+    }
     if args.shape.length.is_none() {
         full_example(args, task, out)?;
     }
     Ok(())
 }
 
-/// Steps as they stand if they fit, otherwise wrapped and indented.
+/// Prints steps unchanged if they fit, otherwise wrapped and indented.
 fn print_steps(steps: &[String], out: &mut dyn Write) -> Result<(), Error> {
     for step in steps {
         if step.chars().count() + 2 <= WIDTH {
@@ -141,7 +151,7 @@ fn print_alphabet(task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
 
 /// What the model is given: an example of the usual length, as ids.
 fn full_example(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
-    let settings = Settings { length: None, ..args.shape.settings() };
+    let settings = DataSettings { length: None, ..args.shape.settings() };
     let example = Examples::new(task, &settings, args.seed, None)?.draw()?;
     let kind = match task.default_length {
         Length::Exactly(length) => format!("{length} tokens"),
@@ -159,23 +169,22 @@ fn full_example(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
-/// A file has no rule to explain; it shows what was read.
+/// A data file has no rule to explain, so this shows only what was read.
 fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<(), Error> {
-    let some = data.iter().take(usize::from(args.n));
-    if args.json {
-        let writer = data.writer(semfocus_tasks::Format::Text)?;
-        let examples = some.map(|(tokens, label)| Worked {
-            tokens: tokens.to_vec(),
-            text: writer.symbols(tokens),
-            label,
-            meaning: data.classes[usize::from(label)].clone(),
-            steps: Vec::new(),
-        });
-        let (summary, tests) = ("the label in the file".to_owned(), String::new());
-        let lesson = Lesson { task: data.name.clone(), summary, tests, examples: examples.collect() };
-        serde_json::to_writer_pretty(&mut *out, &lesson)?;
-        return Ok(writeln!(out)?);
-    }
+    let writer = data.writer(semfocus_tasks::Format::Text)?;
+    let examples = data.iter().take(usize::from(args.n)).map(|(tokens, label)| Worked {
+        tokens: tokens.to_vec(),
+        text: writer.symbols(tokens),
+        label,
+        meaning: data.classes[usize::from(label)].clone(),
+        steps: Vec::new(),
+    });
+    let (summary, tests) = ("the label in the file".to_owned(), String::new());
+    let lesson = Lesson { task: data.name.clone(), summary, tests, examples: examples.collect() };
+    emit(out, args.json, &lesson, |out| print_file(data, &lesson.examples, out))
+}
+
+fn print_file(data: &OwnData, examples: &[Worked], out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "{}", data.name)?;
     writeln!(out, "{}", "=".repeat(data.name.chars().count()))?;
     writeln!(out)?;
@@ -187,11 +196,10 @@ fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<(), Err
         data.classes.len()
     );
     paragraph(out, "", &facts)?;
-    let writer = data.writer(semfocus_tasks::Format::Text)?;
-    for (number, (tokens, label)) in some.enumerate() {
+    for (number, Worked { tokens, text, label, meaning, .. }) in examples.iter().enumerate() {
         writeln!(out, "\nExample {}, {} tokens", number + 1, tokens.len())?;
-        wrap(&writer.symbols(tokens), WIDTH - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
-        writeln!(out, "  Label {label}: {}", data.classes[usize::from(label)])?;
+        wrap(text, WIDTH - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+        writeln!(out, "  Label {label}: {meaning}")?;
     }
     Ok(())
 }

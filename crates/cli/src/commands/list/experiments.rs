@@ -2,13 +2,15 @@
 
 use std::io::Write;
 
+use semfocus_core::experiment::presets;
+use semfocus_core::{Experiment, Request, Scale};
+use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimator;
-use semfocus_lab::executor::Sharing;
-use semfocus_lab::experiment::presets;
-use semfocus_lab::{Experiment, Request, Scale};
+use semfocus_lab::jobs::Sharing;
 use serde::Serialize;
 
 use crate::Error;
+use crate::output::emit;
 use crate::text::{duration, paragraph};
 
 #[derive(Serialize)]
@@ -31,24 +33,24 @@ struct ScaleEntry {
     seconds: f64,
 }
 
-pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) fn run(json: bool, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     eprintln!("measuring a few steps to estimate times …");
-    let mut estimator = Estimator::rough();
+    let mut estimator = Estimator::rough(lab);
     let mut entries = Vec::new();
     for preset in presets() {
-        entries.push(entry(&preset.name, &mut estimator)?);
+        entries.push(entry(&preset.name, lab, &mut estimator)?);
     }
-    if json { super::print_json(&entries, out) } else { print(&entries, out) }
+    emit(out, json, &entries, |out| print(&entries, out))
 }
 
-fn entry(name: &str, estimator: &mut Estimator) -> Result<Entry, Error> {
+fn entry(name: &str, lab: &Lab, estimator: &mut Estimator<'_>) -> Result<Entry, Error> {
     let mut scales = Vec::new();
     let mut last = None;
     for scale in Scale::ALL {
         let request = Request { experiment: name.to_owned(), scale: Some(scale), ..Request::default() };
-        let experiment = Experiment::resolve(&request)?;
-        let plan = experiment.plan()?;
-        let sharing = Sharing::new(None, plan.trials.len());
+        let experiment = Experiment::resolve(&request, lab)?;
+        let plan = lab.plan(&experiment)?;
+        let sharing = Sharing::trials(None, plan.trials.len());
         scales.push(ScaleEntry {
             scale,
             mechanisms: experiment.mechanisms.len(),
@@ -81,5 +83,5 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
         };
         writeln!(out, "{name:30}{times}")?;
     }
-    Ok(writeln!(out, "\nsemfocus run NAME [--scale quick|medium|full]; quick if nothing is said.")?)
+    Ok(writeln!(out, "\nTo run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }

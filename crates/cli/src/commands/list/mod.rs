@@ -5,13 +5,15 @@ mod experiments;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
-use semfocus_lab::TrialSettings;
-use semfocus_lab::settings::{self, Setting};
-use semfocus_nn::{MechanismInfo, MechanismSpec, Registry};
+use semfocus_core::TrialSettings;
+use semfocus_core::settings::{self, Setting};
+use semfocus_lab::Lab;
+use semfocus_nn::MechanismInfo;
 use semfocus_tasks::{Symbol, TaskInfo};
 use serde::Serialize;
 
 use crate::Error;
+use crate::output::emit;
 use crate::text::{WIDTH, paragraph, wrap};
 
 #[derive(Debug, ClapArgs)]
@@ -39,7 +41,7 @@ enum What {
     },
     /// The attention mechanisms
     ///
-    /// They are written `name`, `name:size` or `name:size+gN`, for instance `full`, `topk:5` or `banded:5+g1`. `+gN`
+    /// They are written `name`, `name:size` or `name:size+gN`, such as `full`, `topk:5` or `banded:5+g1`. `+gN`
     /// appends N learned global tokens to every sequence: they attend to all tokens, and all tokens attend to them.
     Mechanisms {
         /// Print JSON, with sources and limits
@@ -48,8 +50,8 @@ enum What {
     },
     /// The tasks
     ///
-    /// Every command that takes a task also takes the path of a data file of your own: one example a line, tokens
-    /// separated by blanks, a tab, the label.
+    /// Every command that takes a task also takes the path of a data file of your own: one example per line, tokens
+    /// separated by blanks, then a tab and the label.
     Tasks {
         /// Print JSON, with the ids and meanings of all tokens and classes
         #[arg(long)]
@@ -57,25 +59,22 @@ enum What {
     },
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     match args.what {
-        What::Experiments { json } => experiments::run(json, out),
+        What::Experiments { json } => experiments::run(json, lab, out),
         What::Settings { json } => {
             let entries: Vec<SettingEntry> = settings::all().iter().map(SettingEntry::new).collect();
-            if json { print_json(&entries, out) } else { print_settings(&entries, out) }
+            emit(out, json, &entries, |out| print_settings(&entries, out))
         }
         What::Mechanisms { json } => {
-            let registry = Registry::standard();
-            let entries: Vec<Entry> = registry.iter().map(Entry::new).collect();
-            if json { print_json(&entries, out) } else { print_table(&entries, out) }
+            let entries: Vec<Entry> = lab.mechanisms.iter().map(Entry::new).collect();
+            emit(out, json, &entries, |out| print_table(&entries, out))
         }
         What::Tasks { json } => {
-            let registry = semfocus_tasks::Tasks::standard();
-            if json {
-                print_json(&registry.iter().map(TaskEntry::new).collect::<Vec<_>>(), out)
-            } else {
-                registry.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
-            }
+            let entries: Vec<TaskEntry> = lab.tasks.iter().map(TaskEntry::new).collect();
+            emit(out, json, &entries, |out| {
+                lab.tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
+            })
         }
     }
 }
@@ -92,18 +91,8 @@ struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     fn new(info: &'a MechanismInfo) -> Self {
-        Entry {
-            form: info.form(),
-            example: MechanismSpec::example(info).to_string(),
-            info,
-            fast_form: info.has_fast_form(),
-        }
+        Entry { form: info.form(), example: info.example().to_string(), info, fast_form: info.has_fast_form() }
     }
-}
-
-fn print_json<T: Serialize>(entries: &[T], out: &mut dyn Write) -> Result<(), Error> {
-    serde_json::to_writer_pretty(&mut *out, entries)?;
-    Ok(writeln!(out)?)
 }
 
 fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> {
@@ -245,7 +234,9 @@ fn print_task(index: usize, task: &TaskInfo, out: &mut dyn Write) -> Result<(), 
         ("classes", classes),
         ("source", task.source.to_owned()),
     ] {
-        paragraph(out, &format!("  {head:9}"), &text)?;
+        if !text.is_empty() {
+            paragraph(out, &format!("  {head:9}"), &text)?;
+        }
     }
     Ok(())
 }

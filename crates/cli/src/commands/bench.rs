@@ -1,0 +1,209 @@
+//! `semfocus bench`: time of a training step and an evaluation step, against the speed of matrix products measured in the same
+//! process.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use burn::module::Module;
+use clap::Args as ClapArgs;
+use semfocus_lab::estimate::random_batch;
+use semfocus_lab::{Device, Lab};
+use semfocus_nn::{Encoder, ModelConfig, Pass, cost, train};
+use serde::Serialize;
+
+use crate::Error;
+use crate::output::emit;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Mechanisms to measure
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "full,topk:5,banded:5")]
+    mechanisms: Vec<String>,
+    /// Sequence lengths to measure: 600 has 10 blocks, as in the study, any other 5
+    #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    length: Vec<u32>,
+    /// Seconds to spend on each measurement
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
+    /// Measure the reference form instead of the fused operators
+    #[arg(long)]
+    reference: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds from 0 to 3600".to_owned()),
+    }
+}
+
+const BATCH: usize = 25;
+const LEARNING_RATE: f64 = 0.1;
+const MAX_GRADIENT_NORM: f64 = 0.5;
+
+#[derive(Serialize)]
+struct Report {
+    gemm_gflops: f64,
+    threads: usize,
+    instruction_set: String,
+    cases: Vec<Case>,
+}
+
+#[derive(Serialize)]
+struct Case {
+    length: usize,
+    blocks: usize,
+    mechanism: String,
+    /// Median of a step in milliseconds.
+    train_ms: f64,
+    eval_ms: f64,
+    train_tokens_per_second: f64,
+    eval_tokens_per_second: f64,
+    /// Useful operations of a training step over what matrix products could have done in that time.
+    gemm_share: f64,
+    eval_gemm_share: f64,
+    /// Largest resident memory of the process during the case; none where the system does not tell.
+    peak_rss_mib: Option<f64>,
+}
+
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    let attentions = args.mechanisms.iter().map(|name| lab.attention(name)).collect::<Result<Vec<_>, _>>()?;
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let time = Duration::from_secs_f64(args.seconds);
+    eprintln!("measuring matrix products on {threads} thread{} …", if threads == 1 { "" } else { "s" });
+    let mut report = Report {
+        gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
+        threads,
+        instruction_set: semfocus_nn::instruction_set(),
+        cases: Vec::new(),
+    };
+    for &length in &args.length {
+        for attention in &attentions {
+            let length = length as usize;
+            let mut config = if length == 600 { ModelConfig::new(16, 10) } else { ModelConfig::new(3, 2) };
+            config.blocks = if length == 600 { 10 } else { 5 };
+            if args.reference {
+                config.engine = semfocus_nn::Engine::Reference;
+            }
+            eprintln!("measuring length {length}, {} …", attention.spec);
+            let case = pool.install(|| measure(config, attention.clone(), length, time, report.gemm_gflops))?;
+            report.cases.push(case);
+        }
+    }
+    emit(out, args.json, &report, |out| print_table(&report, out))
+}
+
+fn measure(
+    config: ModelConfig,
+    attention: semfocus_nn::Attention,
+    length: usize,
+    time: Duration,
+    gemm_gflops: f64,
+) -> Result<Case, Error> {
+    reset_peak_memory();
+    let device = Device::cpu().autodiff();
+    let (batch_config, blocks) = (config.clone(), config.blocks);
+    let with_globals = length + attention.spec.globals;
+    let flops = cost::flops(&config, attention.mechanism.as_ref(), with_globals);
+    let mechanism = attention.spec.to_string();
+    let mut model = Some(Encoder::new(config, attention, 1, &device)?);
+
+    let batch = random_batch(&batch_config, BATCH, length);
+    let mut optimizer = train::Sgd;
+    let mut step = 0;
+    let train_ms = median_ms(time, || {
+        let present = model.take().expect("every step gives the model back");
+        let pass = Pass::training(1, step);
+        let (next, report) =
+            train::step(present, &mut optimizer, batch.clone(), pass, LEARNING_RATE, MAX_GRADIENT_NORM);
+        assert!(report.loss.is_finite(), "the benchmark's loss must stay finite");
+        model = Some(next);
+        step += 1;
+    });
+    let model = model.expect("every step gives the model back").valid();
+    let eval_ms = median_ms(time, || {
+        let logits = model.forward(batch.tokens.clone(), Pass::evaluation(1, 0));
+        std::hint::black_box(logits.into_data());
+    });
+
+    let tokens_per_second = |ms: f64| (BATCH * length) as f64 / ms * 1e3;
+    let share = |flops: f64, ms: f64| BATCH as f64 * flops / (ms * 1e-3) / (gemm_gflops * 1e9);
+    Ok(Case {
+        length,
+        blocks,
+        mechanism,
+        train_ms,
+        eval_ms,
+        train_tokens_per_second: tokens_per_second(train_ms),
+        eval_tokens_per_second: tokens_per_second(eval_ms),
+        gemm_share: share(flops.training, train_ms),
+        eval_gemm_share: share(flops.evaluation, eval_ms),
+        peak_rss_mib: peak_memory_mib(),
+    })
+}
+
+/// Median time of `work` after three rounds of warm-up, over at least five rounds and about `time`.
+fn median_ms(time: Duration, mut work: impl FnMut()) -> f64 {
+    for _ in 0..3 {
+        work();
+    }
+    let start = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < 5 || start.elapsed() < time {
+        let round = Instant::now();
+        work();
+        times.push(round.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Makes the kernel forget the process's peak memory, so that the next reading is that of one case.
+fn reset_peak_memory() {
+    // Only Linux can do this; elsewhere there is no reading either.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+fn peak_memory_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+fn print_table(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let Report { gemm_gflops, threads, instruction_set, cases } = report;
+    writeln!(out, "{threads} threads, {instruction_set}; matrix products reach {gemm_gflops:.0} GFLOP/s")?;
+    writeln!(out, "batch {BATCH}, width 64; share = useful arithmetic / what matrix products could do")?;
+    writeln!(out)?;
+    writeln!(out, "                            training              evaluation            peak")?;
+    writeln!(out, "length  blocks  mechanism   ms/step   ktok/s share  ms/step   ktok/s share   MiB")?;
+    for case in cases {
+        let memory = case.peak_rss_mib.map_or_else(|| "-".to_owned(), |mib| format!("{mib:.0}"));
+        writeln!(
+            out,
+            "{:6}  {:6}  {:10} {:8.2} {:8.0} {:4.0}% {:8.2} {:8.0} {:4.0}% {memory:>5}",
+            case.length,
+            case.blocks,
+            case.mechanism,
+            case.train_ms,
+            case.train_tokens_per_second / 1e3,
+            100.0 * case.gemm_share,
+            case.eval_ms,
+            case.eval_tokens_per_second / 1e3,
+            100.0 * case.eval_gemm_share,
+        )?;
+    }
+    Ok(())
+}

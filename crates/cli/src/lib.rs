@@ -1,0 +1,183 @@
+//! The command line of semfocus as a library, so that a program of your own has all of it with your mechanism or task:
+//!
+//! ```no_run
+//! # use semfocus::nn::MechanismInfo;
+//! # const MINE: fn() -> MechanismInfo = || unimplemented!();
+//! fn main() -> std::process::ExitCode {
+//!     semfocus::Lab::standard().with(MINE()).main()
+//! }
+//! ```
+//!
+//! `docs/adding-a-mechanism.md` walks through such a program. [`nn`] and [`tasks`] have the types for mechanisms and tasks;
+//! [`burn`] is the tensor library that mechanisms are written with.
+//!
+//! Inside: arguments become jobs, events become progress on the terminal, values become text or JSON. No science.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod evidence;
+mod models;
+mod output;
+mod progress;
+mod signals;
+mod text;
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+pub use burn;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use semfocus_lab::{Device, Part};
+pub use {semfocus_nn as nn, semfocus_tasks as tasks};
+
+/// A laboratory with its command line.
+#[derive(Clone, Debug)]
+pub struct Lab(semfocus_lab::Lab);
+
+impl Lab {
+    /// The mechanisms and tasks that come with semfocus.
+    pub fn standard() -> Self {
+        Lab(semfocus_lab::Lab::standard())
+    }
+
+    /// The same with one more mechanism ([`nn::MechanismInfo`]) or task ([`tasks::TaskInfo`]).
+    ///
+    /// # Panics
+    /// If the name is taken or cannot be written in a spec.
+    pub fn with(self, part: impl Into<Part>) -> Self {
+        Lab(self.0.with(part))
+    }
+
+    /// Runs the command given by the arguments of this process.
+    pub fn main(&self) -> ExitCode {
+        semfocus_nn::keep_freed_memory();
+        let cli = Cli::parse();
+        let mut out = BufWriter::new(io::stdout().lock());
+        let result = run(cli, &self.0, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Error::from));
+        let exit = result.unwrap_or_else(|error| match error {
+            // The reader has seen enough: `semfocus list mechanisms | head -1` is no failure.
+            error if is_broken_pipe(error.as_ref()) => Exit::Done,
+            error => {
+                eprintln!("error: {error}");
+                if error.is::<semfocus_core::ExperimentError>() { Exit::WrongUsage } else { Exit::Failed }
+            }
+        });
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Which attention mechanisms learn faster, and why?
+///
+/// Results go to standard output, everything else to standard error.
+///
+/// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged or failed, 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train the trials of an experiment and compare the mechanisms
+    Run(commands::run::Args),
+    /// Show the progress of a run
+    Status(commands::status::Args),
+    /// Compare the mechanisms of a run with full attention and say what it shows
+    Compare(commands::compare::Args),
+    /// Write figures, tables and a page that says what a run shows
+    Report(commands::report::Args),
+    /// Show everything about one trial
+    Show(commands::show::Args),
+    /// Print what a trained model predicts for sequences of token ids
+    Predict(commands::predict::Args),
+    /// List experiments, settings, mechanisms or tasks
+    List(commands::list::Args),
+    /// Generate, label, show and audit the data of the tasks
+    Data(commands::data::Args),
+    /// Measure what the attention of trained models does with its scores
+    Probe(commands::probe::Args),
+    /// Evaluate the loss around trained models
+    Landscape(commands::landscape::Args),
+    /// Measure how curved the loss is at trained models
+    Sharpness(commands::sharpness::Args),
+    /// Compute when top-k attention has the better guarantee
+    Theory(commands::theory::Args),
+    /// Measure the time of training and evaluation steps
+    Bench(commands::bench::Args),
+    /// Print a script that completes commands in a shell
+    Completions(commands::shell::CompletionsArgs),
+    /// Print the manual page
+    Man(commands::shell::ManArgs),
+}
+
+/// Where the arithmetic runs.
+#[derive(Debug, Args)]
+struct DeviceArg {
+    /// Device to compute on: cpu, or one that the program was built for, such as wgpu or cuda:1
+    ///
+    /// Only the CPU has the fast fused operators. Results differ between devices in their last digits; `env.json` says
+    /// which one was used.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: Device,
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Version of the program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Commit it was built from, if it was built in a repository.
+const COMMIT: Option<&str> = option_env!("SEMFOCUS_COMMIT");
+
+/// How the program ends. Scripts rely on the codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    Done,
+    Failed,
+    WrongUsage,
+    SomeFailed,
+    Interrupted,
+}
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::WrongUsage => 2,
+            Exit::SomeFailed => 3,
+            Exit::Interrupted => 130,
+        }
+    }
+}
+
+fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    match cli.command {
+        Command::Run(args) => return commands::run::run(&args, lab, out),
+        Command::Status(args) => commands::status::run(&args, out)?,
+        Command::Compare(args) => commands::compare::run(&args, out)?,
+        Command::Report(args) => commands::report::run(&args, out)?,
+        Command::Show(args) => commands::show::run(&args, out)?,
+        Command::Predict(args) => commands::predict::run(&args, lab, out)?,
+        Command::List(args) => commands::list::run(&args, lab, out)?,
+        Command::Data(args) => commands::data::run(&args, lab, out)?,
+        Command::Probe(args) => return commands::probe::run(&args, lab, out),
+        Command::Landscape(args) => return commands::landscape::run(&args, lab, out),
+        Command::Sharpness(args) => return commands::sharpness::run(&args, lab, out),
+        Command::Theory(args) => commands::theory::run(&args, out)?,
+        Command::Bench(args) => commands::bench::run(&args, lab, out)?,
+        Command::Completions(args) => commands::shell::completions(&args, Cli::command(), lab, out)?,
+        Command::Man(args) => commands::shell::man(&args, Cli::command(), out)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = match error.downcast_ref::<serde_json::Error>() {
+        Some(error) => error.io_error_kind(),
+        None => error.downcast_ref::<io::Error>().map(io::Error::kind),
+    };
+    kind == Some(io::ErrorKind::BrokenPipe)
+}

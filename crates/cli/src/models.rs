@@ -1,0 +1,136 @@
+//! Which trained models a command is about, and jobs on them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args as ClapArgs;
+use semfocus_lab::jobs::{Executor, Job, Sharing};
+use semfocus_lab::{Device, Lab, TrainedModel};
+use semfocus_store::{CheckpointName, End, Program, Session, State, Store, TrialFolder};
+
+use crate::progress::Progress;
+use crate::signals::stop_on_signals;
+use crate::text::resume_command;
+use crate::{DeviceArg, Error, Exit};
+
+/// A trained model and the folder of its trial.
+pub(crate) struct Target {
+    pub(crate) folder: TrialFolder,
+    pub(crate) trained: TrainedModel,
+}
+
+/// Which models, on the command line.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ModelArgs {
+    /// Folders of runs or trials
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// Use only the first N seeds of each mechanism of a run [default: 1; all for `probe`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    seeds: Option<u16>,
+    /// Use only these mechanisms of a run
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    mechanisms: Vec<String>,
+    /// Use the model after its best epoch instead of the last
+    #[arg(long)]
+    best: bool,
+    #[command(flatten)]
+    pub(crate) device: DeviceArg,
+}
+
+impl ModelArgs {
+    /// The chosen models. Trials of a run that diverged or have no checkpoint are skipped with a message. `seeds` is the
+    /// default of `--seeds`.
+    pub(crate) fn targets(&self, lab: &Lab, seeds: usize) -> Result<Vec<Target>, Error> {
+        let mut targets = Vec::new();
+        for path in &self.runs {
+            if Store::is_store(path) {
+                targets.extend(self.targets_in_run(lab, &Store::open(path)?, seeds)?);
+            } else {
+                let folder = TrialFolder::find(path)?;
+                if folder.state()? == State::Diverged {
+                    return Err(format!("{} diverged: it has no trained model", path.display()).into());
+                }
+                targets.push(self.target(lab, folder)?);
+            }
+        }
+        if targets.is_empty() {
+            return Err("no trial of these runs has a trained model: none has a checkpoint yet, or all diverged".into());
+        }
+        Ok(targets)
+    }
+
+    fn target(&self, lab: &Lab, folder: TrialFolder) -> Result<Target, Error> {
+        let trained = TrainedModel::read(lab, &self.device.device, &folder, self.checkpoint())?;
+        Ok(Target { folder, trained })
+    }
+
+    fn checkpoint(&self) -> CheckpointName {
+        if self.best { CheckpointName::Best } else { CheckpointName::Last }
+    }
+
+    fn targets_in_run(&self, lab: &Lab, store: &Store, seeds: usize) -> Result<Vec<Target>, Error> {
+        let experiment = store.experiment()?;
+        if let Some(unknown) = self.mechanisms.iter().find(|name| !experiment.mechanisms.contains(name)) {
+            let known = experiment.mechanisms.join(", ");
+            return Err(format!("{} has no mechanism `{unknown}`; it has {known}", store.dir().display()).into());
+        }
+        let seeds = self.seeds.map_or(seeds, usize::from);
+        let seeds: Vec<u64> = experiment.seeds.iter().copied().take(seeds).collect();
+        let mut targets = Vec::new();
+        for (entry, folder) in store.trials()? {
+            let is_chosen = self.mechanisms.is_empty() || self.mechanisms.contains(&entry.mechanism);
+            if !is_chosen || !seeds.contains(&entry.seed) {
+                continue;
+            }
+            if folder.state()? == State::Diverged {
+                eprintln!("{}: diverged, skipped", entry.title());
+            } else if !folder.checkpoint(self.checkpoint()).is_file() {
+                eprintln!("{}: no checkpoint yet, skipped", entry.title());
+            } else {
+                targets.push(self.target(lab, folder)?);
+            }
+        }
+        Ok(targets)
+    }
+}
+
+/// This process, as `env.json` describes it.
+pub(crate) fn session(device: &Device, sharing: Sharing) -> Session {
+    let program = Program {
+        version: crate::VERSION.to_owned(),
+        commit: crate::COMMIT.map(str::to_owned),
+        instruction_set: semfocus_nn::instruction_set(),
+        device: device.name().to_owned(),
+    };
+    Session::here(program, sharing.threads, sharing.jobs)
+}
+
+/// Runs jobs on trained models, one after the other, each on `threads` threads. Returns the exit code of the program if
+/// they were interrupted.
+pub(crate) fn run_jobs(
+    lab: &Lab,
+    device: &Device,
+    jobs: &[&dyn Job],
+    unit: &'static str,
+    threads: Option<usize>,
+) -> Result<Option<Exit>, Error> {
+    let stop: Arc<AtomicBool> = stop_on_signals()?;
+    let sharing = Sharing::one_by_one(threads);
+    let progress = Progress::new(jobs, unit, sharing, false, stop.clone());
+    let session = session(device, sharing);
+    let ends = Executor { lab, device, session, sharing, stop: &stop, observer: &progress }.run(jobs);
+    progress.finish();
+    if let Some(message) = ends.iter().flatten().find_map(|end| match end {
+        End::Failed(message) => Some(message),
+        _ => None,
+    }) {
+        return Err(message.clone().into());
+    }
+    if ends.iter().all(|end| matches!(end, Some(End::Over(_)))) {
+        return Ok(None);
+    }
+    eprintln!("Interrupted; progress is saved. To resume: {}", resume_command());
+    Ok(Some(Exit::Interrupted))
+}

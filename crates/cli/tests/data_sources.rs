@@ -1,0 +1,125 @@
+//! Where the data of a trial comes from: test splits, a seed of the data, a file for each split.
+
+mod common;
+
+use std::path::Path;
+
+use common::{SMALL, Scratch, epochs, semfocus, semfocus_in, semfocus_with_input, trials};
+
+fn json_file(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Accuracy of the last model of a trial on lines `tokens <TAB> label`.
+fn accuracy(trial: &Path, examples: &str, more: &[&str]) -> f64 {
+    let (sequences, labels): (Vec<&str>, Vec<&str>) =
+        examples.lines().map(|line| line.split_once('\t').unwrap()).unzip();
+    let arguments = [&["predict", trial.to_str().unwrap()], more].concat();
+    let output = semfocus_with_input(&arguments, &(sequences.join("\n") + "\n"));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let right = output.stdout.lines().zip(&labels).filter(|(line, label)| line.split('\t').next() == Some(**label));
+    right.count() as f64 / labels.len() as f64
+}
+
+/// The examples of a split of the small experiment.
+fn split(name: &str, seed: &str, n: &str) -> String {
+    let arguments = ["data", "generate", "even-pairs", "--length", "10", "--split", name, "--seed", seed, "-n", n];
+    let output = semfocus(&arguments);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    output.stdout
+}
+
+#[test]
+fn the_test_split_is_evaluated_at_the_end() {
+    let scratch = Scratch::new("test-split");
+    let file = scratch.file("small.toml", &SMALL.replace("held_out = 100", "held_out = 100\ntest = 50"));
+    let dir = scratch.path("run");
+    let arguments = ["run", &file, "-o", &dir, "--seeds", "1", "--mechanisms", "topk:3", "--epochs", "3", "--quiet"];
+    assert_eq!(semfocus(&arguments).code, 0);
+    let trial = &trials(&dir)[0];
+    let status = json_file(&trial.join("status.json"));
+    let examples = split("test", "153476998", "50");
+    for (model, more) in [("last", &[][..]), ("best", &["--best"])] {
+        let expected = accuracy(trial, &examples, more);
+        assert_eq!(status["test"][model]["accuracy"].as_f64(), Some(expected), "{status}");
+        assert!(status["test"][model]["loss"].as_f64().is_some_and(|loss| loss > 0.0), "{status}");
+    }
+    let shown = semfocus(&["show", trial.to_str().unwrap()]).stdout;
+    assert!(shown.lines().any(|line| line.starts_with("test       accuracy")), "{shown}");
+    let shown = semfocus(&["show", trial.to_str().unwrap(), "--json"]).stdout;
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["status"]["test"], status["test"]);
+    // Without a test split there is no such result.
+    let (file, dir) = (scratch.file("small.toml", SMALL), scratch.path("without"));
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "--seeds", "1", "--epochs", "1", "--quiet"]).code, 0);
+    assert!(json_file(&trials(&dir)[0].join("status.json"))["test"].is_null());
+    assert!(!semfocus(&["show", trials(&dir)[0].to_str().unwrap()]).stdout.contains("\ntest "));
+}
+
+#[test]
+fn trials_with_a_seed_of_the_data_share_their_data() {
+    let scratch = Scratch::new("data-seed");
+    let file = scratch.file("small.toml", &SMALL.replace("train = 400", "train = 400\nseed = 1"));
+    let dir = scratch.path("run");
+    let output = semfocus(&["run", &file, "-o", &dir, "--mechanisms", "topk:3", "--epochs", "3", "--quiet"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(trials(&dir).len(), 2);
+    let (train, held_out) = (split("train", "1", "400"), split("held-out", "1", "100"));
+    for trial in trials(&dir) {
+        let settings: toml::Table = std::fs::read_to_string(trial.join("trial.toml")).unwrap().parse().unwrap();
+        assert_eq!(settings["data"]["seed"].as_integer(), Some(1));
+        assert_ne!(settings["seed"].as_integer(), Some(1), "the seeds of the trials are others");
+        let last = epochs(&trial)[3].clone();
+        let recorded: Vec<f64> = last.split(',').map(|number| number.parse().unwrap()).collect();
+        assert_eq!(accuracy(&trial, &train, &[]), recorded[3], "{last}");
+        assert_eq!(accuracy(&trial, &held_out, &[]), recorded[5], "{last}");
+    }
+}
+
+#[test]
+fn every_split_can_have_its_file() {
+    let scratch = Scratch::new("split-files");
+    std::fs::create_dir(scratch.path("mine")).unwrap();
+    for (name, n) in [("train", "300"), ("held-out", "100"), ("test", "60")] {
+        scratch.file(&format!("mine/{name}.txt"), &split(name, "5", n));
+    }
+    let files = "train_file = \"mine/train.txt\"\nheld_out_file = \"mine/held-out.txt\"\ntest_file = \"mine/test.txt\"";
+    let text = SMALL.replace("length = 10\ntrain = 400\nheld_out = 100", files).replace("even-pairs", "my-pairs");
+    scratch.file("mine.toml", &text);
+    let run = |more: &[&str]| {
+        let arguments = ["run", "mine.toml", "-o", "run", "--epochs", "2", "--seeds", "1", "--mechanisms", "topk:3"];
+        semfocus_in(&scratch.path(""), &[&arguments[..], more].concat(), "")
+    };
+    let output = run(&[]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let trial = trials(&scratch.path("run")).remove(0);
+    let settings: toml::Table = std::fs::read_to_string(trial.join("trial.toml")).unwrap().parse().unwrap();
+    let data = settings["data"].as_table().unwrap();
+    assert_eq!(data["train_file"].as_str(), Some("mine/train.txt"));
+    assert_eq!(
+        [&data["train"], &data["held_out"], &data["test"]].map(|size| size.as_integer().unwrap()),
+        [300, 100, 60]
+    );
+    let shown = semfocus_in(&scratch.path(""), &["show", trial.to_str().unwrap()], "").stdout;
+    assert!(shown.contains("topk:3 on my-pairs") && shown.contains("\ntest       accuracy"), "{shown}");
+    let probed = semfocus_in(&scratch.path(""), &["probe", "run", "--samples", "5"], "");
+    assert_eq!(probed.code, 0, "{}", probed.stderr);
+
+    // Files that have changed make another experiment; missing ones are named.
+    let test = std::fs::read_to_string(scratch.path("mine/test.txt")).unwrap();
+    std::fs::write(scratch.path("mine/test.txt"), test.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    assert_eq!(run(&[]).code, 1);
+    std::fs::write(scratch.path("mine/test.txt"), test).unwrap();
+    let missing = run(&["-s", "data.held_out_file=mine/nowhere.txt"]);
+    assert_eq!(missing.code, 2, "{}", missing.stderr);
+    assert!(missing.stderr.contains("cannot read mine/nowhere.txt"), "{}", missing.stderr);
+    let without = text.replace("held_out_file = \"mine/held-out.txt\"\n", "");
+    scratch.file("mine.toml", &without);
+    let without = run(&[]);
+    assert_eq!(without.code, 2, "{}", without.stderr);
+    assert!(
+        without.stderr.contains("`data.train_file` is set but `data.held_out_file` is not; both are needed"),
+        "{}",
+        without.stderr
+    );
+}

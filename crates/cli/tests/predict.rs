@@ -1,0 +1,72 @@
+//! `semfocus predict`, on models that were just trained. `tests/independent/predict.py` compares the logits with another
+//! implementation.
+
+mod common;
+
+use common::{Output, SMALL, Scratch, epochs, semfocus, semfocus_with_input, trials};
+
+/// A run of one trial of two epochs, and the folder of the trial.
+fn trained(scratch: &Scratch) -> String {
+    let file = scratch.file("small.toml", &SMALL.replace("seeds = 2", "seeds = 1"));
+    let dir = scratch.path("run");
+    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "--mechanisms", "topk:3", "--quiet"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    trials(&dir)[0].to_str().unwrap().to_owned()
+}
+
+#[test]
+fn predictions_on_the_held_out_split_have_the_recorded_accuracy() {
+    let scratch = Scratch::new("predict");
+    let trial = trained(&scratch);
+    let seed = "153476998";
+    let generate = ["data", "generate", "even-pairs", "--seed", seed, "--length", "10", "--split", "held-out"];
+    let examples = semfocus(&[&generate[..], &["-n", "100"]].concat()).stdout;
+    let (sequences, labels): (Vec<&str>, Vec<&str>) =
+        examples.lines().map(|line| line.split_once('\t').unwrap()).unzip();
+    let file = scratch.file("sequences.txt", &(sequences.join("\n") + "\n"));
+    let lines = semfocus(&["predict", &trial, &file]);
+    assert_eq!((lines.code, lines.stderr.as_str()), (0, ""));
+    let classes: Vec<&str> = lines.stdout.lines().map(|line| line.split_once('\t').unwrap().0).collect();
+    let correct = classes.iter().zip(&labels).filter(|(class, label)| class == label).count();
+    let recorded = epochs(trial.as_ref())[2].split(',').nth(5).unwrap().parse::<f64>().unwrap();
+    assert_eq!(correct as f64 / 100.0, recorded, "held-out accuracy in epochs.csv");
+
+    // JSON has the same numbers, and so has standard input.
+    let output = semfocus_with_input(&["predict", &trial, "--json"], &(sequences.join("\n") + "\n"));
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    for (line, entry) in lines.stdout.lines().zip(report.as_array().unwrap()) {
+        let (class, logits) = line.split_once('\t').unwrap();
+        assert_eq!(entry["class"].to_string(), class);
+        let logits: Vec<f32> = logits.split(' ').map(|logit| logit.parse().unwrap()).collect();
+        let expected: Vec<f32> =
+            entry["logits"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect();
+        assert_eq!(logits, expected);
+    }
+    assert_eq!(semfocus_with_input(&["predict", &trial, "--best"], "0 1 1\n").stdout.lines().count(), 1);
+}
+
+#[test]
+fn bad_input_is_explained() {
+    let scratch = Scratch::new("predict-bad");
+    let trial = trained(&scratch);
+    let refused = |output: Output, words: &str| {
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{words}: {}", output.stderr);
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+    };
+    let with_input = |input: &str| semfocus_with_input(&["predict", &trial], input);
+    refused(with_input("0 1\n0 7 1\n"), "standard input, line 2: `7` is not a token id; the model has the ids 0 to 2");
+    refused(with_input("0 -1\n"), "line 1: `-1` is not a token id");
+    refused(with_input("0 one\n"), "line 1: `one` is not a token id");
+    refused(with_input("0 1\n\n1\n"), "standard input, line 2: the sequence is empty");
+    let file = scratch.file("sequences.txt", "0 1\n3\n");
+    refused(semfocus(&["predict", &trial, &file]), "sequences.txt, line 2: `3` is not a token id");
+    refused(semfocus(&["predict", &trial, &scratch.path("nowhere.txt")]), "cannot read");
+    refused(semfocus(&["predict", &scratch.path("run/ffffffff")]), "is not a trial: there is no such folder");
+    std::fs::remove_file(std::path::Path::new(&trial).join("best.safetensors")).unwrap();
+    refused(
+        semfocus(&["predict", &trial, "--best"]),
+        "best.safetensors does not exist: the trial has no such checkpoint",
+    );
+    let nothing = with_input("");
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "no sequences, no predictions");
+}

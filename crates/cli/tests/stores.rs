@@ -1,0 +1,116 @@
+//! What a run leaves on the disk, stores of programs with other mechanisms, and devices that are not there.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{SMALL, Scratch, semfocus, trials};
+
+#[test]
+fn a_run_writes_nothing_outside_its_folder() {
+    let scratch = Scratch::new("outside");
+    for name in ["home", "tmp", "work"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    scratch.file("work/small.toml", &SMALL.replace("epochs = 12", "epochs = 2"));
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(scratch.path(folder)).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let program = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_semfocus"));
+        command.args(arguments).current_dir(scratch.path("work")).stdin(std::process::Stdio::null());
+        for name in ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+            command.env(name, scratch.path("home"));
+        }
+        let output = command.env("TMPDIR", scratch.path("tmp")).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    program(&["run", "small.toml", "-o", "run", "-s", "probe_every=1"]);
+    program(&["landscape", "run", "--grid", "3", "--samples", "10"]);
+    program(&["sharpness", "run", "--samples", "5", "--probes", "2"]);
+    program(&["report", "run"]);
+    assert_eq!((names("home"), names("tmp")), (Vec::new(), Vec::new()));
+    assert_eq!(names("work"), ["run", "small.toml"]);
+    assert_eq!(names(""), ["home", "tmp", "work"]);
+    // Inside, there is what the page on files says, and nothing half-written.
+    assert_eq!(names("work/run"), ["experiment.toml", "figures", "report.html", "tables", "trials", "trials.csv"]);
+}
+
+/// A finished run in which `topk:3` is called `magic:3`, as a program with another mechanism would have written it.
+fn foreign(scratch: &Scratch) -> String {
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("run");
+    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "-s", "probe_every=1", "--quiet"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let rename = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        std::fs::write(path, text.replace("topk:3", "magic:3")).unwrap();
+    };
+    rename(&Path::new(&dir).join("experiment.toml"));
+    rename(&Path::new(&dir).join("trials.csv"));
+    trials(&dir).iter().for_each(|trial| rename(&trial.join("trial.toml")));
+    dir
+}
+
+#[test]
+fn a_store_with_an_unknown_mechanism_can_be_read() {
+    let scratch = Scratch::new("foreign");
+    let dir = foreign(&scratch);
+    let trial = trials(&dir)
+        .into_iter()
+        .find(|trial| std::fs::read_to_string(trial.join("trial.toml")).unwrap().contains("magic:3"));
+    let trial = trial.unwrap().to_str().unwrap().to_owned();
+    for (arguments, words) in [
+        (&["status", &dir][..], "magic:3"),
+        (&["status", &dir, "--json"], "\"magic:3\""),
+        (&["compare", &dir], "magic:3"),
+        (&["report", &dir], "report.html"),
+        (&["show", &trial], "magic:3 on even-pairs"),
+    ] {
+        let output = semfocus(arguments);
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
+        assert!(output.stdout.contains(words), "{arguments:?}: {}", output.stdout);
+    }
+    assert!(std::fs::read_to_string(Path::new(&dir).join("report.html")).unwrap().contains("magic:3"));
+
+    let stored = Path::new(&dir).join("experiment.toml");
+    let unknown = "unknown attention mechanism `magic`";
+    for (arguments, code) in [
+        (&["run", stored.to_str().unwrap(), "-o", &dir][..], 2),
+        (&["probe", &dir, "--samples", "5"], 1),
+        (&["probe", &trial, "--samples", "5"], 1),
+        (&["landscape", &dir, "--grid", "3"], 1),
+        (&["sharpness", &trial], 1),
+        (&["predict", &trial], 1),
+    ] {
+        let output = semfocus(arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (code, ""), "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(unknown), "{arguments:?}: {}", output.stderr);
+    }
+    // The trials that are known can be worked on.
+    assert_eq!(semfocus(&["probe", &dir, "--mechanisms", "full", "--samples", "5"]).code, 0);
+}
+
+#[test]
+fn devices_that_are_not_there_are_explained() {
+    let is_built =
+        |device: &str| device != "cpu:1" && semfocus_lab::Device::KINDS.contains(&device.split(':').next().unwrap());
+    let devices = [
+        ("gpu", "there is no device `gpu`; there are cpu"),
+        ("cuda", "this program was built without cuda; build it with `cargo build --release --features cuda`"),
+        ("wgpu:0", "this program was built without wgpu"),
+        ("cuda:first", "`first` in `cuda:first` is not a number"),
+        ("cpu:1", "the CPU has no index: write `cpu`"),
+    ];
+    for (device, message) in devices.into_iter().filter(|(device, _)| !is_built(device)) {
+        for command in [&["run", "even-pairs"][..], &["probe", "runs/none"], &["predict", "runs/none/a1"]] {
+            let output = semfocus(&[command, &["--device", device]].concat());
+            assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{device}: {}", output.stderr);
+            assert!(output.stderr.contains(message), "{device}: {}", output.stderr);
+        }
+    }
+}

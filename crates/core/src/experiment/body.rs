@@ -1,0 +1,291 @@
+//! An experiment file as written: its keys and where they stand, nothing filled in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toml::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::Scale;
+use super::error::{ExperimentError, Place, SourceText};
+use crate::names::nearest;
+use crate::settings::{self, Role};
+
+/// A value and where it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Given<T = Value> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
+}
+
+impl<T> Given<T> {
+    /// Converts the value and keeps the place.
+    pub(crate) fn map<U>(self, read: impl FnOnce(T) -> Result<U, String>) -> Result<Given<U>, ExperimentError> {
+        match read(self.value) {
+            Ok(value) => Ok(Given { value, place: self.place }),
+            Err(message) => Err(ExperimentError::new(message).at(&self.place)),
+        }
+    }
+}
+
+/// The keys of a file, of one of its panels, of one of its scales, or of the command line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) name: Option<Given<String>>,
+    pub(crate) base: Option<Given<String>>,
+    pub(crate) claim: Option<Given<String>>,
+    pub(crate) figure: Option<Given<String>>,
+    pub(crate) reduced: Vec<String>,
+    pub(crate) mechanisms: Option<Given<Vec<String>>>,
+    pub(crate) seeds: Option<Given<Vec<u64>>>,
+    /// By path, known to the registry.
+    pub(crate) settings: Vec<(&'static str, Given)>,
+    pub(crate) grid: Vec<(&'static str, Given<Vec<Given>>)>,
+    pub(crate) panels: BTreeMap<String, Body>,
+    pub(crate) scales: BTreeMap<Scale, Body>,
+}
+
+/// Keys of an experiment that are not settings of a trial.
+const KEYS: [&str; 9] = ["base", "claim", "figure", "grid", "mechanisms", "name", "panel", "scale", "seeds"];
+
+impl Body {
+    /// Reads a file.
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
+        let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
+        let table = DeTable::parse(text).map_err(|error| {
+            let place = Place::File(source.clone(), error.span().unwrap_or(0..0));
+            ExperimentError::new(format!("this is not TOML: {}", error.message())).at(&place)
+        })?;
+        Body::read(table.get_ref(), &source)
+    }
+
+    fn read(table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Self, ExperimentError> {
+        let mut body = Body::default();
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            let place = Place::File(source.clone(), value.span());
+            let key_place = Place::File(source.clone(), key.span());
+            let name = key.get_ref().as_ref();
+            let given = || Given { value: to_value(value.get_ref()), place: place.clone() };
+            match (name, value.get_ref()) {
+                ("name", _) => body.name = Some(given().map(text)?),
+                ("base", _) => body.base = Some(given().map(text)?),
+                ("claim", _) => body.claim = Some(given().map(text)?),
+                ("figure", _) => body.figure = Some(given().map(text)?),
+                ("reduced", _) => body.reduced = given().map(texts)?.value,
+                ("mechanisms", _) => body.mechanisms = Some(given().map(texts)?),
+                ("seeds", _) => body.seeds = Some(given().map(seeds)?),
+                ("grid", DeValue::Table(axes)) => body.read_grid(axes, "", source)?,
+                ("panel", DeValue::Table(panels)) => {
+                    for (name, panel) in panels.iter() {
+                        let panel = Body::read(table_of(panel, source)?, source)?;
+                        body.panels.insert(name.get_ref().to_string(), panel);
+                    }
+                }
+                ("scale", DeValue::Table(scales)) => {
+                    for (name, scale) in scales.iter() {
+                        let key = Place::File(source.clone(), name.span());
+                        let name: Scale =
+                            Given { value: name.get_ref().to_string(), place: key }.map(|name| name.parse())?.value;
+                        body.scales.insert(name, Body::read(table_of(scale, source)?, source)?);
+                    }
+                }
+                ("grid" | "panel" | "scale", _) => {
+                    return Err(ExperimentError::new(format!("`{name}` is a table")).at(&place));
+                }
+                _ => body.read_setting(name, key_place, value, source)?,
+            }
+        }
+        Ok(body)
+    }
+
+    /// A setting, or a table of settings.
+    fn read_setting(
+        &mut self,
+        path: &str,
+        key_place: Place,
+        value: &toml::Spanned<DeValue<'_>>,
+        source: &Arc<SourceText>,
+    ) -> Result<(), ExperimentError> {
+        match value.get_ref() {
+            DeValue::Table(table) if settings::find(path).is_none() => {
+                let prefix = format!("{path}.");
+                if !settings::all().iter().any(|setting| setting.path.starts_with(&prefix)) {
+                    return Err(unknown(path, &key_place));
+                }
+                for (key, value) in table.iter() {
+                    let place = Place::File(source.clone(), key.span());
+                    self.read_setting(&format!("{path}.{}", key.get_ref()), place, value, source)?;
+                }
+                Ok(())
+            }
+            value_inside => {
+                let place = Place::File(source.clone(), value.span());
+                self.set(path, &key_place, Given { value: to_value(value_inside), place })
+            }
+        }
+    }
+
+    /// Adds a setting after checking its value; `key` is where its name stands.
+    pub(crate) fn set(&mut self, path: &str, key: &Place, given: Given) -> Result<(), ExperimentError> {
+        let path = checked(path, key, &given)?;
+        self.settings.retain(|(other, _)| *other != path);
+        self.settings.push((path, given));
+        Ok(())
+    }
+
+    fn read_grid(&mut self, axes: &DeTable<'_>, prefix: &str, source: &Arc<SourceText>) -> Result<(), ExperimentError> {
+        let mut entries: Vec<_> = axes.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            let path = format!("{prefix}{}", key.get_ref());
+            let (place, key_place) =
+                (Place::File(source.clone(), value.span()), Place::File(source.clone(), key.span()));
+            match value.get_ref() {
+                DeValue::Table(axes) => self.read_grid(axes, &format!("{path}."), source)?,
+                DeValue::Array(values) => {
+                    let place_of = |span| Place::File(source.clone(), span);
+                    let values = values
+                        .iter()
+                        .map(|value| Given { value: to_value(value.get_ref()), place: place_of(value.span()) });
+                    self.add_axis(&path, &key_place, Given { value: values.collect(), place })?;
+                }
+                _ => {
+                    let message = format!("`{path}` in a grid is a list of values, e.g. [1, 2]");
+                    return Err(ExperimentError::new(message).at(&place));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_axis(&mut self, path: &str, key: &Place, values: Given<Vec<Given>>) -> Result<(), ExperimentError> {
+        if values.value.is_empty() {
+            return Err(ExperimentError::new(format!("the list of values for `{path}` is empty")).at(&values.place));
+        }
+        let mut known = None;
+        for (index, given) in values.value.iter().enumerate() {
+            known = Some(checked(path, key, given)?);
+            if values.value[..index].iter().any(|other| other.value == given.value) {
+                return Err(ExperimentError::new("this value is in the list twice").at(&given.place));
+            }
+        }
+        let path = known.expect("the list is not empty");
+        let (reason, help) = match settings::find(path).map_or(Role::Result, |setting| setting.role) {
+            Role::Duration => (
+                "a longer trial begins with the shorter one",
+                "train for the largest number of epochs; shorter training is part of it",
+            ),
+            Role::Record => ("all trials would have the same results", "give one value for all trials"),
+            Role::Result => {
+                self.grid.push((path, values));
+                return Ok(());
+            }
+        };
+        Err(ExperimentError::new(format!("`{path}` cannot be in a grid: {reason}")).at(key).help(help))
+    }
+}
+
+/// The path of a known setting, if the value is one it takes.
+fn checked(path: &str, key: &Place, given: &Given) -> Result<&'static str, ExperimentError> {
+    match path {
+        "mechanism" => {
+            return Err(ExperimentError::new("mechanisms are given together, as a list")
+                .at(key)
+                .help("write `mechanisms = [\"full\", \"topk:5\"]`, or --mechanisms full,topk:5"));
+        }
+        "seed" => {
+            return Err(ExperimentError::new("seeds are given together")
+                .at(key)
+                .help("write `seeds = 3`, `seeds = [1, 2, 3]`, or --seeds 3"));
+        }
+        _ => {}
+    }
+    let setting = settings::find(path).ok_or_else(|| unknown(path, key))?;
+    let mut scratch = settings::TrialSettings::default();
+    setting
+        .set(&mut scratch, &given.value)
+        .map_err(|wrong| ExperimentError::new(format!("`{path}`: {wrong}")).at(&given.place))?;
+    Ok(setting.path)
+}
+
+fn unknown(path: &str, place: &Place) -> ExperimentError {
+    let error = ExperimentError::new(format!("unknown setting `{path}`")).at(place);
+    let names = settings::all().iter().map(|setting| setting.path).filter(|path| !["mechanism", "seed"].contains(path));
+    let near = nearest(path, names.clone().chain(KEYS));
+    let below: Vec<&str> = match path.split_once('.') {
+        Some((table, _)) => names.filter(|name| name.split_once('.').is_some_and(|(head, _)| head == table)).collect(),
+        None => Vec::new(),
+    };
+    match near {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None if !below.is_empty() => error.help(format!("the settings here are {}", below.join(", "))),
+        None => error.help("`semfocus list settings` shows all of them"),
+    }
+}
+
+/// The table that a panel or a scale is.
+fn table_of<'a, 'i>(
+    value: &'a toml::Spanned<DeValue<'i>>,
+    source: &Arc<SourceText>,
+) -> Result<&'a DeTable<'i>, ExperimentError> {
+    let place = Place::File(source.clone(), value.span());
+    value.get_ref().as_table().ok_or_else(|| ExperimentError::new("expected a table").at(&place))
+}
+
+fn text(value: Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text),
+        other => Err(format!("expected text in quotes, got {other}")),
+    }
+}
+
+fn texts(value: Value) -> Result<Vec<String>, String> {
+    let expected = "expected a list such as [\"full\", \"topk:5\"]";
+    match value {
+        Value::Array(values) => values.into_iter().map(|value| text(value).map_err(|_| expected.to_owned())).collect(),
+        _ => Err(expected.to_owned()),
+    }
+}
+
+/// A number of seeds, or the seeds themselves.
+pub(crate) fn seeds(value: Value) -> Result<Vec<u64>, String> {
+    let expected = || "expected a number of seeds such as 3, or a list such as [1, 2, 3]".to_owned();
+    match value {
+        Value::Integer(count @ 1..=100_000) => Ok(crate::study::seeds(count as usize)),
+        Value::Array(seeds) if !seeds.is_empty() => {
+            let seed = |value: &Value| value.as_integer().and_then(|seed| u64::try_from(seed).ok());
+            let seeds: Option<Vec<u64>> = seeds.iter().map(seed).collect();
+            let seeds = seeds.ok_or_else(expected)?;
+            match seeds.iter().enumerate().find(|(index, seed)| seeds[..*index].contains(seed)) {
+                Some((_, seed)) => Err(format!("the seed {seed} is in the list twice")),
+                None => Ok(seeds),
+            }
+        }
+        _ => Err(expected()),
+    }
+}
+
+/// A value without its places.
+fn to_value(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        // No setting takes a number beyond the range of TOML; keep the text for the message.
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| Value::String(number.to_string()), Value::Integer),
+        DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Value::Boolean(*flag),
+        DeValue::Datetime(time) => Value::Datetime(*time),
+        DeValue::Array(values) => Value::Array(values.iter().map(|value| to_value(value.get_ref())).collect()),
+        DeValue::Table(table) => {
+            let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<_>)| -> (String, Value) {
+                (
+                    AsRef::<str>::as_ref(key.get_ref() as &std::borrow::Cow<'_, str>).to_owned(),
+                    to_value(value.get_ref()),
+                )
+            };
+            Value::Table(table.iter().map(entry).collect())
+        }
+    }
+}

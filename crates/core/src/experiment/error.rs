@@ -1,0 +1,85 @@
+//! What is wrong with an experiment, where, and what to do.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file that was read, for messages that show its lines.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SourceText {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Bytes of a file.
+    File(Arc<SourceText>, Range<usize>),
+    /// An option of the command line, as it was given.
+    Option(String),
+}
+
+/// What is wrong with an experiment. Its text shows the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentError {
+    place: Option<Place>,
+    message: String,
+    help: Option<String>,
+}
+
+impl ExperimentError {
+    /// An error that is about no particular place.
+    pub fn new(message: impl Into<String>) -> Self {
+        ExperimentError { place: None, message: message.into(), help: None }
+    }
+
+    pub(crate) fn at(mut self, place: &Place) -> Self {
+        self.place = Some(place.clone());
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Line and column in the file, both from 1, if it is about a file.
+    pub fn line_and_column(&self) -> Option<(usize, usize)> {
+        match &self.place {
+            Some(Place::File(source, span)) => {
+                let before = &source.text[..span.start.min(source.text.len())];
+                let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+                Some((before.matches('\n').count() + 1, before[line_start..].chars().count() + 1))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ExperimentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            None => write!(f, "{}", self.message)?,
+            Some(Place::Option(option)) => write!(f, "`{option}`: {}", self.message)?,
+            Some(Place::File(source, span)) => {
+                let (line, column) = self.line_and_column().expect("it is about a file");
+                let text = source.text.lines().nth(line - 1).unwrap_or_default();
+                let gutter = line.to_string().len();
+                let rest = text.chars().count().saturating_sub(column - 1);
+                let marked = source.text.get(span.clone()).unwrap_or_default();
+                let marked = marked.lines().next().unwrap_or_default().chars().count().clamp(1, rest.max(1));
+                writeln!(f, "{}:{line}:{column}: {}", source.name, self.message)?;
+                writeln!(f, "{:gutter$} |", "")?;
+                writeln!(f, "{line} | {text}")?;
+                write!(f, "{:gutter$} | {:2$}{3}", "", "", column - 1, "^".repeat(marked))?;
+            }
+        }
+        match &self.help {
+            Some(help) => write!(f, "\nhelp: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ExperimentError {}

@@ -1,0 +1,432 @@
+//! Experiments: which claim is tested, with which trials.
+//!
+//! An experiment is read in layers, and later layers override earlier ones: the study's settings for the task, the base that
+//! the file names, the file, its panel, the scale, the command line. Every value remembers where it was written, so
+//! that a message can show the place.
+
+mod body;
+mod error;
+mod presets;
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use crate::mechanism::MechanismSpec;
+use crate::settings::{self, Role, Setting, TrialSettings};
+use crate::study;
+use body::{Body, Given};
+pub use error::ExperimentError;
+use error::Place;
+pub use presets::{Preset, presets};
+
+/// How much of a published experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Minutes: fewer seeds and epochs, or smaller data.
+    Quick,
+    /// Between quick and full.
+    Medium,
+    /// As published; for the user's own file, exactly what it says.
+    Full,
+}
+
+impl Scale {
+    /// All scales, the smallest first.
+    pub const ALL: [Scale; 3] = [Scale::Quick, Scale::Medium, Scale::Full];
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Scale::Quick => "quick",
+            Scale::Medium => "medium",
+            Scale::Full => "full",
+        })
+    }
+}
+
+impl FromStr for Scale {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Scale::ALL.into_iter().find(|scale| scale.to_string() == text);
+        found.ok_or_else(|| format!("there is no scale `{text}`; there are quick, medium and full"))
+    }
+}
+
+/// The names that a laboratory knows. Experiments that are to be run are checked against it.
+pub trait Known {
+    /// The mechanism that a text names, or what is wrong with it.
+    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String>;
+    /// The length of a task's sequences unless another is asked for, as it is written.
+    fn default_length(&self, task: &str) -> Option<String>;
+}
+
+/// Accepts every mechanism that can be written: for reading experiments that were checked when they were run.
+pub struct AnyName;
+
+impl Known for AnyName {
+    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String> {
+        text.parse()
+    }
+
+    fn default_length(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// A request: an experiment and the changes from the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Name of a preset, or path of a file.
+    pub experiment: String,
+    /// The scale; by default `quick` for a preset, and for a file exactly what it says.
+    pub scale: Option<Scale>,
+    /// Mechanisms in place of those of the experiment.
+    pub mechanisms: Option<Vec<String>>,
+    /// Number of seeds.
+    pub seeds: Option<usize>,
+    /// Number of epochs.
+    pub epochs: Option<usize>,
+    /// Further overrides, `key.sub=value`.
+    pub overrides: Vec<String>,
+    /// Run everything once, as small as possible.
+    pub smoke: bool,
+}
+
+/// An experiment with all layers merged.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name: that of the preset or of the file.
+    pub name: String,
+    /// What it is to show or refute.
+    pub claim: String,
+    /// The figure of the study it belongs to, if any.
+    pub figure: Option<String>,
+    /// Its scale.
+    pub scale: Scale,
+    /// Whether the command line changed more than the scale.
+    pub is_changed: bool,
+    /// What is different from the full scale of the same preset, in words.
+    pub reduced: Vec<String>,
+    /// The mechanisms that are compared.
+    pub mechanisms: Vec<String>,
+    /// The repetitions.
+    pub seeds: Vec<u64>,
+    mechanisms_place: Option<Place>,
+    settings: Vec<(&'static str, Given)>,
+    grid: Vec<(&'static str, Given<Vec<Given>>)>,
+}
+
+impl Experiment {
+    /// Resolves a request: reads and merges all layers.
+    pub fn resolve(request: &Request, known: &dyn Known) -> Result<Self, ExperimentError> {
+        let (file_name, layers) = layers_of(&request.experiment)?;
+        let is_preset = presets::find(&request.experiment).is_some();
+        let scale = request.scale.unwrap_or(if is_preset { Scale::Quick } else { Scale::Full });
+        let full = Experiment::merge(file_name.clone(), &layers, Scale::Full, known)?;
+        let mut experiment = Experiment::merge(file_name, &layers, scale, known)?;
+        let options = command_line(request)?;
+        experiment.is_changed = !options.settings.is_empty() || options.mechanisms.is_some() || options.seeds.is_some();
+        experiment.apply(&options, known)?;
+        if request.smoke {
+            experiment.shrink();
+        }
+        if is_preset {
+            experiment.reduced = experiment.differences(&full, known)?;
+        }
+        Ok(experiment)
+    }
+
+    fn merge(name: String, layers: &[Body], scale: Scale, known: &dyn Known) -> Result<Self, ExperimentError> {
+        let mut experiment = Experiment {
+            name,
+            claim: String::new(),
+            figure: None,
+            scale,
+            is_changed: false,
+            reduced: Vec::new(),
+            mechanisms: vec!["full".to_owned(), "topk:5".to_owned()],
+            seeds: study::SEEDS.to_vec(),
+            mechanisms_place: None,
+            settings: Vec::new(),
+            grid: Vec::new(),
+        };
+        for body in layers {
+            experiment.apply(body, known)?;
+        }
+        let scales: Vec<&Body> = layers.iter().filter_map(|body| body.scales.get(&scale)).collect();
+        if scales.is_empty() && scale != Scale::Full {
+            let help =
+                format!("add a table [scale.{scale}] to it, or leave out --scale: a file runs exactly as written");
+            return Err(ExperimentError::new(format!("`{}` has no scale `{scale}`", experiment.name)).help(help));
+        }
+        for body in scales {
+            experiment.apply(body, known)?;
+        }
+        Ok(experiment)
+    }
+
+    /// Applies a layer. A single value replaces the list of values of a grid axis, and vice versa.
+    fn apply(&mut self, body: &Body, known: &dyn Known) -> Result<(), ExperimentError> {
+        let take = |mine: &mut String, given: &Option<Given<String>>| {
+            if let Some(given) = given {
+                mine.clone_from(&given.value);
+            }
+        };
+        take(&mut self.name, &body.name);
+        take(&mut self.claim, &body.claim);
+        if let Some(figure) = &body.figure {
+            self.figure = Some(figure.value.clone());
+        }
+        if !body.reduced.is_empty() {
+            self.reduced.clone_from(&body.reduced);
+        }
+        if let Some(seeds) = &body.seeds {
+            self.seeds.clone_from(&seeds.value);
+        }
+        if let Some(mechanisms) = &body.mechanisms {
+            self.mechanisms = checked_mechanisms(mechanisms, known)?;
+            self.mechanisms_place = Some(mechanisms.place.clone());
+        }
+        for (path, given) in &body.settings {
+            self.grid.retain(|(axis, _)| axis != path);
+            self.settings.retain(|(other, _)| other != path);
+            self.settings.push((path, given.clone()));
+        }
+        for (path, values) in &body.grid {
+            self.settings.retain(|(other, _)| other != path);
+            self.grid.retain(|(axis, _)| axis != path);
+            self.grid.push((path, values.clone()));
+        }
+        Ok(())
+    }
+
+    /// Makes everything as small as possible but leaves nothing out: every mechanism and every point of the grid once.
+    fn shrink(&mut self) {
+        let place = Place::Option("--smoke".to_owned());
+        self.seeds.truncate(1);
+        for (path, value) in [("training.epochs", 1), ("data.train", 50), ("data.held_out", 25)] {
+            self.grid.retain(|(axis, _)| *axis != path);
+            self.settings.retain(|(other, _)| *other != path);
+            self.settings.push((path, Given { value: Value::Integer(value), place: place.clone() }));
+        }
+        self.is_changed = true;
+    }
+
+    /// The axes of the grid: paths and values, in order.
+    pub fn axes(&self) -> Vec<(&'static str, Vec<Value>)> {
+        let values = |given: &Given<Vec<Given>>| given.value.iter().map(|given| given.value.clone()).collect();
+        self.grid.iter().map(|(path, given)| (*path, values(given))).collect()
+    }
+
+    /// The experiment as a file that gives the same trials on any machine.
+    pub fn to_toml(&self) -> String {
+        let mut table = toml::Table::new();
+        let mut put = |path: &str, value: Value| settings::insert(&mut table, path, value);
+        let strings = |texts: &[String]| Value::Array(texts.iter().cloned().map(Value::String).collect());
+        put("name", Value::String(self.name.clone()));
+        put("claim", Value::String(self.claim.clone()));
+        if let Some(figure) = &self.figure {
+            put("figure", Value::String(figure.clone()));
+        }
+        if !self.reduced.is_empty() {
+            put("reduced", strings(&self.reduced));
+        }
+        put("mechanisms", strings(&self.mechanisms));
+        let seeds = self.seeds.iter().map(|seed| Value::Integer(i64::try_from(*seed).unwrap_or(i64::MAX)));
+        put("seeds", Value::Array(seeds.collect()));
+        for (path, given) in &self.settings {
+            put(path, given.value.clone());
+        }
+        for (path, values) in self.axes() {
+            put(&format!("grid.{path}"), Value::Array(values));
+        }
+        toml::to_string(&table).expect("a table of plain values can be written")
+    }
+
+    /// Reads a file that [`to_toml`](Self::to_toml) wrote.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, ExperimentError> {
+        Experiment::merge(name.to_owned(), &[Body::parse(name, text)?], Scale::Full, &AnyName)
+    }
+
+    /// How this experiment differs from another, in words.
+    pub fn differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+        let mut words = Vec::new();
+        let (here, there) = (self.seeds.len(), other.seeds.len());
+        if here != there {
+            words.push(format!("{here} seed{} instead of {there}", if here == 1 { "" } else { "s" }));
+        } else if self.seeds != other.seeds {
+            words.push(format!("seeds {:?} instead of {:?}", self.seeds, other.seeds));
+        }
+        if self.mechanisms.len() < other.mechanisms.len()
+            && self.mechanisms.iter().all(|m| other.mechanisms.contains(m))
+        {
+            let (here, there) = (self.mechanisms.len(), other.mechanisms.len());
+            words.push(format!("{here} mechanism{} instead of {there}", if here == 1 { "" } else { "s" }));
+        } else if self.mechanisms != other.mechanisms {
+            words.push(format!("mechanisms {} instead of {}", self.mechanisms.join(" "), other.mechanisms.join(" ")));
+        }
+        let (mine, theirs) = (self.settings_at(&[], "full", 0)?, other.settings_at(&[], "full", 0)?);
+        // Settings that only add records do not make a different experiment.
+        for setting in settings::all().iter().filter(|setting| setting.role != Role::Record) {
+            let (here, there) = (self.shown(setting, &mine, known), other.shown(setting, &theirs, known));
+            if here != there {
+                words.push(format!("{} {here} instead of {there}", setting.path));
+            }
+        }
+        Ok(words)
+    }
+
+    /// A setting of the experiment in words: one value, or those of its axis.
+    fn shown(&self, setting: &Setting, first: &TrialSettings, known: &dyn Known) -> String {
+        let axis = self.axes().into_iter().find(|(path, _)| *path == setting.path);
+        match axis.map(|(_, values)| Value::Array(values)).or_else(|| setting.get(first)) {
+            Some(value) => value.to_string().replace('"', ""),
+            // If no length is given, the task's default applies.
+            None if setting.path == "data.length" => {
+                known.default_length(&first.task).unwrap_or_else(|| "as usual".to_owned())
+            }
+            None => "none".to_owned(),
+        }
+    }
+
+    /// The points of the grid; one without axes if there is no grid.
+    pub fn points(&self) -> Vec<Vec<(&'static str, Value)>> {
+        let mut points = vec![Vec::new()];
+        for (path, values) in self.axes() {
+            points = points
+                .iter()
+                .flat_map(|point| values.iter().map(move |value| [&point[..], &[(path, value.clone())]].concat()))
+                .collect();
+        }
+        points
+    }
+
+    /// The settings of a trial: the study's for its task, then those of the experiment, then those of the point.
+    pub fn settings_at(
+        &self,
+        point: &[(&'static str, Value)],
+        mechanism: &str,
+        seed: u64,
+    ) -> Result<TrialSettings, ExperimentError> {
+        let given = self.settings.iter().map(|(path, given)| (*path, &given.value));
+        let axes = self.axes();
+        // Without a point, use the first value of each axis.
+        let first: Vec<(&'static str, &Value)> = axes
+            .iter()
+            .filter(|_| point.is_empty())
+            .filter_map(|(path, values)| Some((*path, values.first()?)))
+            .collect();
+        let here = point.iter().map(|(path, value)| (*path, value));
+        let all: Vec<(&'static str, &Value)> = given.chain(first.iter().copied()).chain(here).collect();
+        let task = all.iter().rev().find(|(path, _)| *path == "task").and_then(|(_, value)| value.as_str());
+        let task = task.ok_or_else(|| {
+            ExperimentError::new(format!("`{}` names no task", self.name))
+                .help("add a line such as `task = \"even-pairs\"`; `semfocus list tasks` shows the tasks")
+        })?;
+        let mut settings = study::settings_of(task);
+        for (path, value) in all {
+            let setting = settings::find(path).expect("paths were checked when they were read");
+            setting.set(&mut settings, value).map_err(|wrong| self.error(path, format!("`{path}`: {wrong}")))?;
+        }
+        settings.mechanism = mechanism.to_owned();
+        settings.seed = seed;
+        settings.check().map_err(|(path, wrong)| self.error(path, wrong))?;
+        Ok(settings)
+    }
+
+    /// An error about a setting, with the place where the setting was given.
+    pub fn error(&self, path: &str, message: String) -> ExperimentError {
+        let error = ExperimentError::new(message);
+        match self.place_of(path) {
+            Some(place) => error.at(place),
+            None => error,
+        }
+    }
+
+    /// Whether the experiment gives a setting a value, or several in its grid.
+    pub fn is_given(&self, path: &str) -> bool {
+        self.place_of(path).is_some() || self.grid.iter().any(|(axis, _)| *axis == path)
+    }
+
+    fn place_of(&self, path: &str) -> Option<&Place> {
+        self.settings.iter().find(|(other, _)| *other == path).map(|(_, given)| &given.place)
+    }
+}
+
+/// The layers that a name or a path stands for: bases first.
+fn layers_of(experiment: &str) -> Result<(String, Vec<Body>), ExperimentError> {
+    let path = Path::new(experiment);
+    let is_path = experiment.contains(['/', '\\']) || path.extension().is_some_and(|extension| extension == "toml");
+    if !is_path {
+        return Ok((experiment.to_owned(), presets::layers(experiment)?));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let error = ExperimentError::new(format!("cannot read {experiment}: {error}"));
+        error.help("give the path of an experiment file, or the name of a preset: `semfocus list experiments`")
+    })?;
+    let body = Body::parse(experiment, &text)?;
+    if let Some(panel) = body.panels.keys().next() {
+        let message = format!("{experiment} has panels, such as `{panel}`, which only presets may have");
+        return Err(ExperimentError::new(message).help("write one file for each of them"));
+    }
+    let stem = path.file_stem().map_or_else(|| experiment.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    Ok((stem, presets::with_bases(body)?))
+}
+
+/// The layer of the command line.
+fn command_line(request: &Request) -> Result<Body, ExperimentError> {
+    let mut body = Body::default();
+    for text in &request.overrides {
+        let place = Place::Option(format!("-s {text}"));
+        let Some((path, value)) = text.split_once('=') else {
+            return Err(ExperimentError::new("an override is written key=value").at(&place));
+        };
+        let (path, value) = (path.trim(), value.trim());
+        // If it does not parse as TOML, treat it as text, so that shell users need no extra quotes.
+        let value = format!("x = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("x"));
+        let value =
+            value.unwrap_or_else(|| Value::String(text.split_once('=').unwrap_or_default().1.trim().to_owned()));
+        let given = Given { value, place: place.clone() };
+        match path {
+            "seeds" => body.seeds = Some(given.map(body::seeds)?),
+            _ => body.set(path, &place, given)?,
+        }
+    }
+    if let Some(mechanisms) = &request.mechanisms {
+        let place = Place::Option(format!("--mechanisms {}", mechanisms.join(",")));
+        body.mechanisms = Some(Given { value: mechanisms.clone(), place });
+    }
+    if let Some(seeds) = request.seeds {
+        let place = Place::Option(format!("--seeds {seeds}"));
+        body.seeds = Some(Given { value: Value::Integer(seeds as i64), place }.map(body::seeds)?);
+    }
+    if let Some(epochs) = request.epochs {
+        let place = Place::Option(format!("--epochs {epochs}"));
+        body.set("training.epochs", &place, Given { value: Value::Integer(epochs as i64), place: place.clone() })?;
+    }
+    Ok(body)
+}
+
+/// The mechanisms in their usual spelling, without duplicates.
+fn checked_mechanisms(given: &Given<Vec<String>>, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+    let mut checked: Vec<String> = Vec::new();
+    for text in &given.value {
+        let error = |message: String| ExperimentError::new(message).at(&given.place);
+        let mechanism = known.mechanism(text).map_err(&error)?.to_string();
+        if checked.contains(&mechanism) {
+            return Err(error(format!("`{mechanism}` is in the list twice")));
+        }
+        checked.push(mechanism);
+    }
+    if checked.is_empty() {
+        return Err(ExperimentError::new("no mechanism is given").at(&given.place));
+    }
+    Ok(checked)
+}

@@ -1,0 +1,146 @@
+//! The experiments of the study, embedded in the program.
+
+use std::sync::{LazyLock, OnceLock};
+
+use super::body::Body;
+use super::error::ExperimentError;
+use crate::names::nearest;
+
+/// An experiment that comes with the program.
+#[derive(Clone, Debug)]
+pub struct Preset {
+    /// Its name: that of the file, and the letter of the panel if the file has panels.
+    pub name: String,
+    file: &'static File,
+    panel: Option<String>,
+}
+
+#[derive(Debug)]
+struct File {
+    name: &'static str,
+    text: &'static str,
+    body: OnceLock<Result<Body, ExperimentError>>,
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(File { name: $name, body: OnceLock::new(), text: include_str!(concat!("../../../../experiments/", $name, ".toml")) }),*]
+    };
+}
+
+/// Tasks first, then figures.
+static FILES: [File; 23] = files![
+    "even-pairs",
+    "parity",
+    "missing-duplicate",
+    "cycle-navigation",
+    "stack-manipulation",
+    "modular-arithmetic",
+    "solve-equation",
+    "listops",
+    "figure-1",
+    "figure-2",
+    "figure-3",
+    "figure-7",
+    "figure-8",
+    "figure-9",
+    "figure-10",
+    "figure-11",
+    "figure-12",
+    "figure-13",
+    "figure-14",
+    "figure-15",
+    "figure-16",
+    "figure-17",
+    "figure-18",
+];
+
+impl File {
+    /// Its contents. Every file is read once.
+    fn body(&self) -> Result<Body, ExperimentError> {
+        self.body.get_or_init(|| Body::parse(&format!("experiments/{}.toml", self.name), self.text)).clone()
+    }
+}
+
+/// All presets, in the order in which they are listed.
+pub fn presets() -> &'static [Preset] {
+    static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(read_presets);
+    &PRESETS
+}
+
+fn read_presets() -> Vec<Preset> {
+    let of_file = |file: &'static File| -> Vec<Preset> {
+        let panels = file.body().expect("presets are tested").panels;
+        if panels.is_empty() {
+            return vec![Preset { name: file.name.to_owned(), file, panel: None }];
+        }
+        panels
+            .into_keys()
+            .map(|panel| Preset { name: format!("{}{panel}", file.name), file, panel: Some(panel) })
+            .collect()
+    };
+    FILES.iter().flat_map(of_file).collect()
+}
+
+/// The preset of a name.
+pub(super) fn find(name: &str) -> Option<&'static Preset> {
+    presets().iter().find(|preset| preset.name == name)
+}
+
+/// The layers of a preset, bases first.
+pub(super) fn layers(name: &str) -> Result<Vec<Body>, ExperimentError> {
+    let presets = presets();
+    let preset = presets.iter().find(|preset| preset.name == name).ok_or_else(|| {
+        let error = ExperimentError::new(format!("there is no experiment `{name}`"));
+        let panels: Vec<&str> =
+            presets.iter().filter(|preset| preset.file.name == name).map(|preset| preset.name.as_str()).collect();
+        match nearest(name, presets.iter().map(|preset| preset.name.as_str())) {
+            _ if !panels.is_empty() => error.help(format!("it has panels: {}", panels.join(", "))),
+            Some(near) => {
+                error.help(format!("did you mean `{near}`? A file is named by its path, such as ./{name}.toml"))
+            }
+            None => error.help("`semfocus list experiments` shows all; a file is named by its path"),
+        }
+    })?;
+    let mut body = preset.file.body()?;
+    match &preset.panel {
+        None => with_bases(body),
+        Some(panel) => {
+            let panel = body.panels.remove(panel).expect("a preset's panel is in its file");
+            body.panels.clear();
+            // The base of the panel comes before the file: the file says what its panels share.
+            let mut layers = match &panel.base {
+                Some(_) => with_bases(Body { base: panel.base.clone(), ..Body::default() })?,
+                None => Vec::new(),
+            };
+            layers.extend(with_bases(body)?);
+            layers.push(panel);
+            Ok(layers)
+        }
+    }
+}
+
+/// A body after the bases it names.
+pub(super) fn with_bases(body: Body) -> Result<Vec<Body>, ExperimentError> {
+    let mut layers = Vec::new();
+    if let Some(base) = &body.base {
+        let known = FILES.iter().find(|file| file.name == base.value).ok_or_else(|| {
+            let error = ExperimentError::new(format!("there is no preset `{}`", base.value)).at(&base.place);
+            match nearest(&base.value, FILES.iter().map(|file| file.name)) {
+                Some(near) => error.help(format!("did you mean `{near}`?")),
+                None => error.help("`semfocus list experiments` shows all"),
+            }
+        })?;
+        let base_body = known.body()?;
+        if !base_body.panels.is_empty() || base_body.base.is_some() {
+            let message = format!("`{}` cannot be a base: it has a base or panels itself", base.value);
+            return Err(ExperimentError::new(message)
+                .at(&base.place)
+                .help("take one of the tasks, such as `even-pairs`"));
+        }
+        // A claim about the base alone says nothing about what is built on it.
+        layers.push(Body { claim: None, ..base_body });
+    }
+    layers.push(body);
+    Ok(layers)
+}

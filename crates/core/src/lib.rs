@@ -1,0 +1,35 @@
+//! What all parts of semfocus name. Values, texts and their rules; no files are written here and nothing is computed.
+//!
+//! | to find | look in |
+//! |---|---|
+//! | the settings of a trial and the list of them | [`settings`] |
+//! | settings of the model, the optimiser, the data | [`model`], [`optimizer`], [`data`] |
+//! | the settings of the study | [`study`] |
+//! | experiment files, presets, overrides | [`experiment`] |
+//! | how a mechanism is written | [`mechanism`] |
+//! | what an epoch records; targets | [`metric`] |
+//! | the id of a trial | [`trial`] |
+//! | random numbers that depend on where they are drawn | [`random`] |
+#![forbid(unsafe_code)]
+
+pub mod data;
+pub mod experiment;
+pub mod mechanism;
+pub mod metric;
+pub mod model;
+pub mod names;
+pub mod optimizer;
+pub mod random;
+pub mod settings;
+pub mod study;
+pub mod trial;
+
+pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
+pub use experiment::{AnyName, Experiment, ExperimentError, Known, Request, Scale};
+pub use mechanism::{BASELINE, MechanismSpec};
+pub use metric::{EpochRecord, Evaluation, Goal, Metric};
+pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks};
+pub use optimizer::{OptimizerConfig, Rule};
+pub use random::{Key, Stream, fnv_1a};
+pub use settings::TrialSettings;
+pub use trial::{Point, TrialId};

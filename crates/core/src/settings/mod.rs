@@ -1,0 +1,258 @@
+//! All settings of a trial: what is trained on what, and how.
+
+mod registry;
+
+use crate::data::DataSettings;
+use crate::metric::Goal;
+use crate::model::ModelConfig;
+use crate::optimizer::{OptimizerConfig, Rule};
+
+pub use registry::{Role, Setting, all, find};
+
+/// Everything that determines a trial: the same settings give the same bits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialSettings {
+    /// Name of the task, or path of a data file.
+    pub task: String,
+    /// Attention mechanism, as it is written.
+    pub mechanism: String,
+    /// Seed of data, initial weights, order and dropout.
+    pub seed: u64,
+    /// Lengths and sizes of the data.
+    pub data: DataSettings,
+    /// Checksum of the data file, if the task is one; filled in when a trial is planned.
+    pub data_checksum: Option<String>,
+    /// The model. Vocabulary, classes and pad token are those of the task and are filled in when a trial is planned.
+    pub model: ModelConfig,
+    /// How it is trained.
+    pub training: Training,
+    /// What is recorded during training.
+    pub probing: Probing,
+    /// Quirk of the published code: the last example of each epoch's shuffled order is not trained on, and evaluation skips
+    /// the last row of a split but counts it in the denominator. The model's quirks are in `model`.
+    pub skip_last_example: bool,
+}
+
+/// How a model is trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Training {
+    /// Passes over the training examples.
+    pub epochs: usize,
+    /// Examples of a step.
+    pub batch: usize,
+    /// Learning rate of the first epoch.
+    pub learning_rate: f64,
+    /// Factor of the learning rate after every epoch.
+    pub decay: f64,
+    /// Largest joint norm of the gradients; infinity for no limit.
+    pub clip: f64,
+    /// The optimiser.
+    pub optimizer: OptimizerConfig,
+    /// Target at which a trial ends before its last epoch, if any.
+    pub stop_when: Option<Goal>,
+}
+
+/// How often the attention is probed during training, which does not change the training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probing {
+    /// Epochs between probes; 0 for no probes.
+    pub every: usize,
+    /// Training examples that a probe uses.
+    pub samples: usize,
+}
+
+impl Probing {
+    /// Whether a probe is due after so many epochs; there is one before the first, too.
+    pub fn is_due(&self, epoch: usize) -> bool {
+        self.every > 0 && epoch.is_multiple_of(self.every)
+    }
+}
+
+impl Default for TrialSettings {
+    /// The settings that all tasks of the study share. Ids of stored trials depend on them: never change one.
+    fn default() -> Self {
+        TrialSettings {
+            task: "even-pairs".to_owned(),
+            mechanism: "full".to_owned(),
+            seed: 0,
+            data: DataSettings::default(),
+            data_checksum: None,
+            model: ModelConfig::new(0, 0),
+            training: Training {
+                epochs: 100,
+                batch: 25,
+                learning_rate: 0.1,
+                decay: 0.9995,
+                clip: 0.5,
+                optimizer: OptimizerConfig::default(),
+                stop_when: None,
+            },
+            probing: Probing { every: 0, samples: 200 },
+            skip_last_example: false,
+        }
+    }
+}
+
+impl TrialSettings {
+    /// The learning rate of an epoch; the first one has number 1.
+    pub fn learning_rate(&self, epoch: usize) -> f64 {
+        let Training { learning_rate, decay, .. } = self.training;
+        learning_rate * decay.powi(i32::try_from(epoch - 1).unwrap_or(i32::MAX))
+    }
+
+    /// All settings as a TOML table in which `model.blocks` is the key `blocks` of the table `model`.
+    pub fn to_table(&self) -> toml::Table {
+        self.table_of(|_| true)
+    }
+
+    /// The same without what the results of an epoch do not depend on: the number of epochs, the target, the probes.
+    pub fn to_table_of_results(&self) -> toml::Table {
+        self.table_of(|setting| setting.role == Role::Result)
+    }
+
+    fn table_of(&self, is_wanted: impl Fn(&Setting) -> bool) -> toml::Table {
+        let mut table = toml::Table::new();
+        for setting in all().iter().filter(|setting| is_wanted(setting)) {
+            if let Some(value) = setting.get(self) {
+                insert(&mut table, setting.path, value);
+            }
+        }
+        table
+    }
+
+    /// The settings that such a table holds; what it leaves out is as in [`TrialSettings::default`].
+    pub fn from_table(table: &toml::Table) -> Result<Self, String> {
+        let mut settings = TrialSettings::default();
+        let mut entries = Vec::new();
+        flatten(table, "", &mut entries);
+        for (path, value) in entries {
+            let setting = find(&path).ok_or_else(|| format!("unknown setting `{path}`"))?;
+            setting.set(&mut settings, value).map_err(|wrong| format!("`{path}`: {wrong}"))?;
+        }
+        Ok(settings)
+    }
+
+    /// The settings that determine the results of this trial, one per line; two trials with the same text have the same
+    /// results. Left out are the number of epochs and the target, because a longer trial begins with the shorter one;
+    /// probes, which change nothing; and settings that have their default value, because a setting that a later version
+    /// adds must not change the ids of stored trials.
+    pub fn identity(&self) -> String {
+        let default = TrialSettings::default();
+        let mut text = String::new();
+        for setting in all().iter().filter(|setting| setting.role == Role::Result) {
+            // Data files are identified by their contents, wherever they are.
+            let names_a_file = setting.path == "task" || setting.path.ends_with("_file");
+            if names_a_file && self.data_checksum.is_some() {
+                continue;
+            }
+            let value = setting.get(self);
+            if setting.is_always_written() || value != setting.get(&default) {
+                let value = value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+                text += &format!("{} = {value}\n", setting.path);
+            }
+        }
+        text
+    }
+
+    /// Checks whether the settings go together, which none of them shows alone.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let optimizer = &self.training.optimizer;
+        let default = OptimizerConfig::default();
+        if optimizer.rule != Rule::Sgd && optimizer.momentum != 0.0 {
+            return Err(("training.momentum", "momentum belongs to `sgd`; Adam has `training.beta1`".to_owned()));
+        }
+        if optimizer.rule == Rule::Sgd {
+            for (path, given, default) in [
+                ("training.beta1", optimizer.beta1, default.beta1),
+                ("training.beta2", optimizer.beta2, default.beta2),
+                ("training.epsilon", optimizer.epsilon, default.epsilon),
+            ] {
+                if given != default {
+                    return Err((path, "this belongs to `adam` and `adamw`; `sgd` has `training.momentum`".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts `value` at a path such as `model.blocks`.
+pub(crate) fn insert(table: &mut toml::Table, path: &str, value: toml::Value) {
+    match path.split_once('.') {
+        None => {
+            table.insert(path.to_owned(), value);
+        }
+        Some((head, rest)) => {
+            let inner = table.entry(head).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            insert(inner.as_table_mut().expect("no setting has settings below it"), rest, value);
+        }
+    }
+}
+
+/// The paths and values of a table of tables.
+fn flatten<'a>(table: &'a toml::Table, prefix: &str, entries: &mut Vec<(String, &'a toml::Value)>) {
+    for (key, value) in table {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            toml::Value::Table(inner) => flatten(inner, &path, entries),
+            value => entries.push((path, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_give_back_what_was_put_in() {
+        let mut settings = TrialSettings { seed: 7, mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
+        settings.model.d_head = Some(8);
+        settings.model.activation = crate::Activation::Mish;
+        settings.model.quirks.first_norm_without_eps = true;
+        settings.training.optimizer.rule = Rule::AdamW;
+        settings.training.stop_when = Some("heldout_accuracy >= 0.99".parse().unwrap());
+        settings.training.clip = f64::INFINITY;
+        settings.data.length = Some("20..40".parse().unwrap());
+        settings.skip_last_example = true;
+        let text = toml::to_string(&settings.to_table()).unwrap();
+        assert_eq!(TrialSettings::from_table(&text.parse().unwrap()), Ok(settings.clone()), "{text}");
+        assert_eq!(TrialSettings::from_table(&toml::Table::new()), Ok(TrialSettings::default()));
+        let unknown: toml::Table = "model.block = 3".parse().unwrap();
+        assert_eq!(TrialSettings::from_table(&unknown), Err("unknown setting `model.block`".to_owned()));
+    }
+
+    #[test]
+    fn identity_is_pinned() {
+        // Folders of stored trials are named by it.
+        let mut settings = TrialSettings { seed: 3, mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
+        settings.training.epochs = 7;
+        settings.training.stop_when = Some("train_accuracy >= 0.5".parse().unwrap());
+        assert_eq!(settings.identity(), "task = \"even-pairs\"\nmechanism = \"topk:5\"\nseed = 3\n");
+        settings.training.learning_rate = 1.0;
+        settings.model.blocks = 10;
+        assert_eq!(
+            settings.identity(),
+            "task = \"even-pairs\"\nmechanism = \"topk:5\"\nseed = 3\nmodel.blocks = 10\ntraining.learning_rate = 1.0\n"
+        );
+    }
+
+    #[test]
+    fn learning_rate_decays_from_the_second_epoch_on() {
+        let mut settings = TrialSettings::default();
+        (settings.training.learning_rate, settings.training.decay) = (1.0, 0.5);
+        assert_eq!([1, 2, 4].map(|epoch| settings.learning_rate(epoch)), [1.0, 0.5, 0.125]);
+    }
+
+    #[test]
+    fn settings_that_do_not_go_together_are_refused() {
+        let mut settings = TrialSettings::default();
+        settings.training.optimizer.momentum = 0.9;
+        assert_eq!(settings.check(), Ok(()));
+        settings.training.optimizer.rule = Rule::Adam;
+        assert_eq!(settings.check().unwrap_err().0, "training.momentum");
+        settings = TrialSettings::default();
+        settings.training.optimizer.beta2 = 0.9;
+        assert_eq!(settings.check().unwrap_err().0, "training.beta2");
+    }
+}

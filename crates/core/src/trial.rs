@@ -1,0 +1,49 @@
+//! The id of a trial.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::random::{Key, fnv_1a};
+use crate::settings::TrialSettings;
+
+/// The id of a trial: a hash of the settings that determine its results, written as 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TrialId(u64);
+
+impl TrialId {
+    /// The id of a trial with these settings.
+    pub fn new(settings: &TrialSettings) -> Self {
+        // FNV leaves similar texts with similar high bits; the key mixes them, so that a few digits tell trials apart.
+        TrialId(Key::new(fnv_1a(settings.identity().bytes())).bits())
+    }
+}
+
+impl fmt::Display for TrialId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for TrialId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u64::from_str_radix(text, 16).map(TrialId)
+    }
+}
+
+impl serde::Serialize for TrialId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for TrialId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The values of a trial on the axes of a grid: paths of settings and values as text, in the order of the axes.
+pub type Point = Vec<(String, String)>;

@@ -1,0 +1,226 @@
+//! Many jobs side by side on the cores of this machine.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use semfocus_store::{End, Event, EventLog, Holder, JobId, Lease, Session, Taken};
+
+use super::{Context, Job, JobError, Threads};
+use crate::{Device, Lab};
+
+/// How often folders that another process holds are looked at again.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Is told what happens, on the threads of the jobs.
+pub trait Observer: Sync {
+    /// Something happened in a job. A job that was over before has a [`Event::JobEnded`] without a [`Event::JobStarted`].
+    fn event(&self, job: &JobId, event: &Event);
+
+    /// Nothing is left but jobs whose folders another process holds.
+    fn waiting(&self, _jobs: usize, _holder: Option<&Holder>) {}
+}
+
+/// How much runs side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Threads that all jobs share.
+    pub threads: usize,
+    /// Jobs at once.
+    pub jobs: usize,
+}
+
+impl Sharing {
+    /// As many trials at once as there are cores: two trials on one core each are done sooner than one after the other on
+    /// two cores, because parts of a step do not run in parallel. Where there are fewer trials than cores, they share them.
+    pub fn trials(jobs: Option<usize>, trials: usize) -> Self {
+        let threads = cores();
+        Sharing { threads, jobs: jobs.unwrap_or(threads).min(trials).max(1) }
+    }
+
+    /// One job after the other, each on all threads: for jobs that run in parallel inside.
+    pub fn one_by_one(threads: Option<usize>) -> Self {
+        Sharing { threads: threads.unwrap_or_else(cores), jobs: 1 }
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs jobs side by side on the cores of this machine.
+pub struct Executor<'a> {
+    /// Mechanisms and tasks.
+    pub lab: &'a Lab,
+    /// Where the arithmetic runs.
+    pub device: &'a Device,
+    /// What `env.json` says about this process.
+    pub session: Session,
+    /// How much runs side by side.
+    pub sharing: Sharing,
+    /// Set when the run should stop soon.
+    pub stop: &'a AtomicBool,
+    /// Who is told what happens.
+    pub observer: &'a dyn Observer,
+}
+
+impl Executor<'_> {
+    /// Works on all jobs, in their order, and says how each ended; those not begun when the run was stopped have no end.
+    pub fn run(&self, jobs: &[&dyn Job]) -> Vec<Option<End>> {
+        let waiting = (0..jobs.len()).collect();
+        let queue = Mutex::new(Queue { waiting, held: VecDeque::new(), ends: vec![None; jobs.len()] });
+        let shares = Shares { threads: self.sharing.threads, active: AtomicUsize::new(0) };
+        std::thread::scope(|scope| {
+            for _ in 0..self.sharing.jobs.min(jobs.len()) {
+                scope.spawn(|| worker(jobs, &queue, &shares, self));
+            }
+        });
+        queue.into_inner().unwrap_or_else(PoisonError::into_inner).ends
+    }
+}
+
+struct Queue {
+    waiting: VecDeque<usize>,
+    /// Jobs whose folders another process held when they were last looked at.
+    held: VecDeque<(usize, Option<Holder>)>,
+    ends: Vec<Option<End>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn worker(jobs: &[&dyn Job], queue: &Mutex<Queue>, shares: &Shares, executor: &Executor<'_>) {
+    let pools = WorkerPools { shares, pools: Mutex::default() };
+    while !executor.stop.load(Ordering::Relaxed) {
+        let next = lock(queue).waiting.pop_front();
+        let number = match next {
+            Some(number) => number,
+            None => {
+                let next = lock(queue).held.pop_front();
+                let Some((number, holder)) = next else { return };
+                let others = lock(queue).held.len();
+                executor.observer.waiting(others + 1, holder.as_ref());
+                std::thread::sleep(PATIENCE);
+                number
+            }
+        };
+        let job = jobs[number];
+        shares.active.fetch_add(1, Ordering::Relaxed);
+        let attempt = attempt(job, &pools, executor);
+        shares.active.fetch_sub(1, Ordering::Relaxed);
+        match attempt {
+            Attempt::Held(holder) => lock(queue).held.push_back((number, holder)),
+            Attempt::Ended(end) => lock(queue).ends[number] = Some(end),
+        }
+    }
+}
+
+enum Attempt {
+    Ended(End),
+    Held(Option<Holder>),
+}
+
+/// Takes the lease of a job's folder and works on the job, unless it is over.
+fn attempt(job: &dyn Job, threads: &dyn Threads, executor: &Executor<'_>) -> Attempt {
+    let id = job.id();
+    let ended = |end: End| {
+        executor.observer.event(&id, &Event::JobEnded { end: end.clone() });
+        Attempt::Ended(end)
+    };
+    let failed = |error: JobError| ended(End::Failed(error.to_string()));
+    match job.state_if_over() {
+        Ok(Some(state)) => return ended(End::Over(state)),
+        Ok(None) => {}
+        Err(error) => return failed(error),
+    }
+    let lease = match Lease::take(job.folder()) {
+        Ok(Taken::Lease(lease)) => lease,
+        Ok(Taken::Held(holder)) => return Attempt::Held(holder),
+        Err(error) => return failed(error.into()),
+    };
+    // Another process may have finished it between the two looks.
+    match job.state_if_over() {
+        Ok(Some(state)) => return ended(End::Over(state)),
+        Ok(None) => {}
+        Err(error) => return failed(error),
+    }
+    let log = Logged::new(&lease);
+    let emit = |event: Event| {
+        executor.observer.event(&id, &event);
+        log.event(&id, &event);
+    };
+    let Executor { lab, device, session, stop, .. } = executor;
+    let context = Context { lab, device, session, threads, stop, emit: &emit };
+    let end = match catch_unwind(AssertUnwindSafe(|| job.run(&context))) {
+        Ok(Ok(end)) => end,
+        Ok(Err(error)) => End::Failed(error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            End::Failed(format!("the program failed: {}", text.unwrap_or_default()))
+        }
+    };
+    if let End::Failed(message) = &end {
+        job.note_failure(message);
+    }
+    emit(Event::JobEnded { end: end.clone() });
+    Attempt::Ended(end)
+}
+
+/// The log of a folder, which progress is written to now and then only.
+struct Logged {
+    log: EventLog,
+    began: Instant,
+    last_progress: Mutex<Option<Instant>>,
+}
+
+impl Logged {
+    fn new(lease: &Lease) -> Self {
+        Logged { log: EventLog::new(lease.folder()), began: Instant::now(), last_progress: Mutex::new(None) }
+    }
+
+    fn event(&self, job: &JobId, event: &Event) {
+        if matches!(event, Event::Progress { .. }) {
+            // Every second at first, every ten seconds in long jobs: enough to see it move, and little to store.
+            let interval = (self.began.elapsed() / 100).clamp(Duration::from_secs(1), Duration::from_secs(10));
+            let mut last = lock(&self.last_progress);
+            if last.is_some_and(|last| last.elapsed() < interval) {
+                return;
+            }
+            *last = Some(Instant::now());
+        }
+        // The log tells what happens; results do not depend on it.
+        let _ = self.log.append(job, event);
+    }
+}
+
+/// The threads of the run, and how many jobs share them now.
+struct Shares {
+    threads: usize,
+    active: AtomicUsize,
+}
+
+/// The thread pools of a worker, by their size; those not in use sleep.
+struct WorkerPools<'a> {
+    shares: &'a Shares,
+    pools: Mutex<HashMap<usize, rayon::ThreadPool>>,
+}
+
+impl Threads for WorkerPools<'_> {
+    fn count(&self) -> usize {
+        (self.shares.threads / self.shares.active.load(Ordering::Relaxed).max(1)).max(1)
+    }
+
+    fn run(&self, work: &mut (dyn FnMut() + Send)) {
+        let mut pools = lock(&self.pools);
+        let count = self.count();
+        let pool = pools.entry(count).or_insert_with(|| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build();
+            pool.expect("the system has threads to give")
+        });
+        pool.install(work);
+    }
+}

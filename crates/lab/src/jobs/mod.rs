@@ -1,0 +1,119 @@
+//! Jobs: training, probing, surfaces and sharpness are four jobs of one system.
+//!
+//! A job knows its folder, whether anything is left to do, and how to do it. The [executor](Executor) does the rest for all of
+//! them: it takes the lease of the folder, skips what is over, waits for other processes, shares the threads, catches
+//! failures, and passes every [`Event`] on, to the observer and to `events.jsonl` in the folder.
+//!
+//! | to find | look in |
+//! |---|---|
+//! | many jobs side by side | [`Executor`], [`Sharing`] |
+//! | training a trial, resuming from its checkpoints | [`Train`] |
+//! | a probe of a stored model | [`Probe`] |
+//! | the cells of a loss surface | [`Surface`] |
+//! | Hessian eigenvalues of a stored model | [`MeasureSharpness`] |
+
+mod executor;
+mod probe;
+mod sharpness;
+mod surface;
+mod train;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use semfocus_store::{End, Event, JobId, Session, State, StoreError};
+
+pub use executor::{Executor, Observer, Sharing};
+pub use probe::Probe;
+pub use sharpness::MeasureSharpness;
+pub use surface::Surface;
+pub use train::Train;
+
+use crate::training::TrainingError;
+use crate::{Device, Lab, ModelError};
+
+/// A piece of work that can be interrupted and resumed, and is done once.
+pub trait Job: Sync {
+    /// What it is known by.
+    fn id(&self) -> JobId;
+
+    /// What a person calls it.
+    fn title(&self) -> String;
+
+    /// The folder it writes to. It holds the lease of the folder while it runs.
+    fn folder(&self) -> &Path;
+
+    /// Units of work in all, as far as they are known before it starts: steps, cells, products.
+    fn units(&self) -> usize;
+
+    /// How it ended, if nothing is left to do.
+    fn state_if_over(&self) -> Result<Option<State>, JobError>;
+
+    /// Works to the end or until it is asked to stop.
+    fn run(&self, context: &Context<'_>) -> Result<End, JobError>;
+
+    /// Records that it failed, if readers of the store should know.
+    fn note_failure(&self, _message: &str) {}
+}
+
+/// What a job may use.
+pub struct Context<'a> {
+    /// Mechanisms and tasks.
+    pub lab: &'a Lab,
+    /// Where the arithmetic runs.
+    pub device: &'a Device,
+    /// This process.
+    pub session: &'a Session,
+    /// The threads it may use.
+    pub threads: &'a dyn Threads,
+    /// Set when it should stop soon.
+    pub stop: &'a AtomicBool,
+    emit: &'a (dyn Fn(Event) + Sync),
+}
+
+impl Context<'_> {
+    /// Passes an event on.
+    pub fn emit(&self, event: Event) {
+        (self.emit)(event);
+    }
+
+    /// Tells a person something.
+    pub fn warn(&self, text: String) {
+        self.emit(Event::Warning { text });
+    }
+
+    /// Whether it should stop soon.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Threads that a job may use. Asked for again for every epoch, so that a job that is left alone gets the cores of those
+/// that are over; the results do not depend on it.
+pub trait Threads: Sync {
+    /// How many there are now.
+    fn count(&self) -> usize;
+
+    /// Runs work on them.
+    fn run(&self, work: &mut (dyn FnMut() + Send));
+}
+
+/// Why a job failed.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// Something is wrong with the files.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The trial could not be begun.
+    #[error(transparent)]
+    Training(#[from] TrainingError),
+    /// There is no such model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// There is no data.
+    #[error(transparent)]
+    Data(#[from] semfocus_tasks::GenerateError),
+    /// The sharpness cannot be measured.
+    #[error(transparent)]
+    Sharpness(#[from] crate::surface::hessian::SharpnessError),
+}

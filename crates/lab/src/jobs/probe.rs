@@ -1,0 +1,67 @@
+//! A probe of a stored model.
+
+use std::path::Path;
+
+use semfocus_store::{End, Event, JobId, JobKind, State, TrialFolder};
+
+use super::{Context, Job, JobError};
+use crate::TrainedModel;
+use crate::probing::Prober;
+
+/// A look at the attention of a stored model, recorded in its trial. It is made again whenever it is asked for: it takes
+/// seconds, and may be over other examples than before.
+pub struct Probe {
+    trained: TrainedModel,
+    folder: TrialFolder,
+    samples: usize,
+}
+
+impl Probe {
+    /// Looks at a model of the trial in `folder` over the first `samples` training examples.
+    pub fn new(trained: TrainedModel, folder: TrialFolder, samples: usize) -> Self {
+        Probe { trained, folder, samples }
+    }
+}
+
+impl Job for Probe {
+    fn id(&self) -> JobId {
+        JobId { kind: JobKind::Probe, trial: self.trained.trial.id, part: format!("epoch {}", self.trained.epoch) }
+    }
+
+    fn title(&self) -> String {
+        format!("{} after epoch {}", self.trained.trial.title(), self.trained.epoch)
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn state_if_over(&self) -> Result<Option<State>, JobError> {
+        Ok(None)
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
+        context.emit(Event::JobStarted { done: 0, total: 1, epoch: self.trained.epoch });
+        let TrainedModel { trial, model, epoch } = &self.trained;
+        let data = trial.source.dataset(&trial.settings.data, trial.settings.seed)?;
+        let before = self.folder.snapshots().into_iter().rfind(|kept| kept < epoch);
+        let read = |kept| TrainedModel::read_file(context.lab, context.device, trial, &self.folder.snapshot(kept));
+        let before = before.map(read).transpose()?;
+        if context.is_stopping() {
+            return Ok(End::Interrupted);
+        }
+        let prober = Prober::new(trial, &data.train, self.samples);
+        let mut record = None;
+        context.threads.run(&mut || {
+            record = Some(prober.measure(model, *epoch, before.as_ref().map(|trained| &trained.model)));
+        });
+        let record = record.expect("the work was done");
+        self.folder.append_probe(&record)?;
+        context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds });
+        Ok(End::Over(State::Finished))
+    }
+}

@@ -1,0 +1,96 @@
+//! The cells of a loss surface.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use semfocus_core::Evaluation;
+use semfocus_store::{End, Event, JobId, JobKind, State, SurfaceFolder};
+
+use super::{Context, Job, JobError};
+use crate::TrainedModel;
+use crate::surface::directions::Plane;
+use crate::surface::evaluator::{Evaluator, evaluate};
+
+/// Finished cells are written this often.
+const SAVE_EVERY: Duration = Duration::from_millis(200);
+
+/// Loss and accuracy over a grid of a plane through the weights of a stored model. Finished cells are not evaluated again.
+pub struct Surface {
+    trained: TrainedModel,
+    plane: Plane,
+    folder: SurfaceFolder,
+}
+
+impl Surface {
+    /// Evaluates the surface that `folder` describes, which lies in `plane`.
+    pub fn new(trained: TrainedModel, plane: Plane, folder: SurfaceFolder) -> Self {
+        Surface { trained, plane, folder }
+    }
+}
+
+impl Job for Surface {
+    fn id(&self) -> JobId {
+        JobId { kind: JobKind::Surface, trial: self.trained.trial.id, part: self.folder.settings().name() }
+    }
+
+    fn title(&self) -> String {
+        let settings = self.folder.settings();
+        format!("{} {} {}", self.trained.trial.title(), settings.directions, settings.draw)
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn units(&self) -> usize {
+        self.folder.settings().grid.cells()
+    }
+
+    fn state_if_over(&self) -> Result<Option<State>, JobError> {
+        Ok((self.folder.cells()?.len() == self.units()).then_some(State::Finished))
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
+        self.folder.begin()?;
+        let (mut saved, total) = (self.folder.cells()?.len(), self.units());
+        context.emit(Event::JobStarted { done: saved, total, epoch: self.trained.epoch });
+        let TrainedModel { trial, model, .. } = &self.trained;
+        let split = trial.source.dataset(&trial.settings.data, trial.settings.seed)?.train;
+        let settings = self.folder.settings();
+        let evaluator = Evaluator::new(model, &split, settings.samples, context.device);
+        // Cells are finished in any order and written in theirs.
+        let (mut finished, mut done): (BTreeMap<usize, Evaluation>, usize) = (BTreeMap::new(), saved);
+        let mut save = |finished: &mut BTreeMap<usize, Evaluation>| {
+            let mut ready = Vec::new();
+            while let Some(cell) = finished.remove(&(saved + ready.len())) {
+                ready.push(cell);
+            }
+            self.folder.append(saved, &ready)?;
+            saved += ready.len();
+            Ok::<usize, JobError>(saved)
+        };
+        let mut saved_at = Instant::now();
+        let cells = done..total;
+        evaluate(
+            &evaluator,
+            &self.plane,
+            &settings.grid,
+            cells,
+            context.threads.count(),
+            context.stop,
+            |cell, value| {
+                finished.insert(cell, value);
+                done += 1;
+                context.emit(Event::Progress { done, total, loss: None });
+                if saved_at.elapsed() >= SAVE_EVERY {
+                    save(&mut finished)?;
+                    saved_at = Instant::now();
+                }
+                Ok::<(), JobError>(())
+            },
+        )?;
+        let saved = save(&mut finished)?;
+        Ok(if saved == total { End::Over(State::Finished) } else { End::Interrupted })
+    }
+}

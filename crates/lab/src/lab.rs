@@ -1,0 +1,75 @@
+//! What a laboratory has: mechanisms and tasks.
+
+use semfocus_core::{Known, MechanismSpec, TrialSettings};
+use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
+use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
+
+/// The mechanisms and tasks that can be named. There is no global list: code that runs trials is given a value of this
+/// type, and a program of your own adds its parts to the standard ones.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// The mechanisms.
+    pub mechanisms: Registry,
+    /// The tasks.
+    pub tasks: Tasks,
+}
+
+/// Something that a laboratory can be extended with.
+#[derive(Debug)]
+pub enum Part {
+    /// An attention mechanism.
+    Mechanism(MechanismInfo),
+    /// A task.
+    Task(TaskInfo),
+}
+
+impl From<MechanismInfo> for Part {
+    fn from(info: MechanismInfo) -> Self {
+        Part::Mechanism(info)
+    }
+}
+
+impl From<TaskInfo> for Part {
+    fn from(info: TaskInfo) -> Self {
+        Part::Task(info)
+    }
+}
+
+impl Lab {
+    /// The mechanisms and tasks that come with semfocus.
+    pub fn standard() -> Self {
+        Lab { mechanisms: Registry::standard(), tasks: Tasks::standard() }
+    }
+
+    /// The same with one more mechanism or task.
+    ///
+    /// # Panics
+    /// If the name is taken or cannot be written in a spec.
+    pub fn with(mut self, part: impl Into<Part>) -> Self {
+        match part.into() {
+            Part::Mechanism(info) => self.mechanisms = self.mechanisms.with(info),
+            Part::Task(info) => self.tasks = self.tasks.with(info),
+        }
+        self
+    }
+
+    /// The mechanism that a text such as `topk:5` names.
+    pub fn attention(&self, text: &str) -> Result<Attention, SpecError> {
+        self.mechanisms.parse(text)
+    }
+
+    /// Where the examples of a trial come from.
+    pub fn source(&self, settings: &TrialSettings) -> Result<Source, SourceError> {
+        Source::find(&settings.task, &self.tasks, &settings.data.files)
+    }
+}
+
+impl Known for Lab {
+    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String> {
+        self.attention(text).map(|attention| attention.spec).map_err(|error| error.to_string())
+    }
+
+    fn default_length(&self, task: &str) -> Option<String> {
+        self.tasks.get(task).map(|task| task.default_length.to_string())
+    }
+}

@@ -1,0 +1,292 @@
+//! Measures the attention of a model over fixed examples.
+
+use std::time::Instant;
+
+use rayon::prelude::*;
+use semfocus_nn::{Encoder, ObservedRow, Pass, RowObserver, Selection};
+use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Relevance, Summary};
+use semfocus_tasks::{Source, Split};
+
+use super::Sketch;
+use crate::Trial;
+use crate::spectrum::norms::model_norms;
+use crate::training::{BATCH, batch};
+
+/// Probes models of one trial, always over the same examples.
+#[derive(Clone, Debug)]
+pub struct Prober {
+    seed: u64,
+    examples: Split,
+    /// The relevant positions of every example, if the task knows them.
+    relevant: Option<Vec<Vec<usize>>>,
+}
+
+impl Prober {
+    /// Over the first `samples` examples of a split, or all if there are fewer.
+    pub fn new(trial: &Trial, split: &Split, samples: usize) -> Self {
+        let samples = samples.min(split.len());
+        let examples = Split {
+            tokens: split.tokens[..samples * split.width].to_vec(),
+            labels: split.labels[..samples].to_vec(),
+            lengths: split.lengths[..samples].to_vec(),
+            width: split.width,
+        };
+        let relevant = match trial.source.as_ref() {
+            Source::Task(task) => {
+                let sequences = examples.tokens.par_chunks(examples.width);
+                Some(sequences.map(|tokens| task.relevant_positions(tokens)).collect())
+            }
+            Source::Own(_) => None,
+        };
+        Prober { seed: trial.settings.seed, examples, relevant }
+    }
+
+    /// Measures a model after `epoch` epochs. `earlier` is a model of the same trial whose kept keys are compared with those of
+    /// this one.
+    pub fn measure(&self, model: &Encoder, epoch: usize, earlier: Option<&Encoder>) -> ProbeRecord {
+        let began = Instant::now();
+        let device = model.embedding.val().device();
+        let earlier = earlier.filter(|_| chooses_keys(model, self.examples.width));
+        let mut layers: Vec<LayerSums> = model.blocks.iter().map(|_| LayerSums::default()).collect();
+        let (mut length, mut max_kept, mut min_kept) = (0, 0, usize::MAX);
+        for (number, first) in (0..self.examples.len()).step_by(BATCH).enumerate() {
+            let last = self.examples.len().min(first + BATCH);
+            let tokens = batch(&self.examples, first..last, &device).tokens;
+            let pass = Pass::evaluation(self.seed, number as u64);
+            let relevant = self.relevant.as_ref().map(|all| &all[first..last]);
+            let observer = BatchObserver { relevant, keep_rows: earlier.is_some() };
+            let (_, observed) = model.forward_observed(tokens.clone(), pass, &observer);
+            let before = earlier.map(|earlier| earlier.forward_observed(tokens, pass, &observer).1);
+            for (layer, (sums, observed)) in layers.iter_mut().zip(&observed).enumerate() {
+                sums.add_deviations(observed.min_deviations);
+                for (place, sequence) in observed.sequences.iter().enumerate() {
+                    sums.add(sequence);
+                    (length, max_kept) = (sequence.length, sequence.max_kept.max(max_kept));
+                    min_kept = sequence.min_kept.min(min_kept);
+                    if let Some(before) = &before {
+                        sums.compare(&sequence.rows, &before[layer].sequences[place].rows);
+                    }
+                }
+            }
+        }
+        let mut pooled = Sketches::default();
+        layers.iter().flat_map(|layer| &layer.heads).for_each(|head| pooled.join(head));
+        ProbeRecord {
+            epoch,
+            samples: self.examples.len(),
+            length,
+            kept: max_kept,
+            least_kept: min_kept,
+            pooled: pooled.summary(),
+            layers: layers.iter().map(LayerSums::record).collect(),
+            norms: model_norms(model),
+            seconds: began.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// Whether the kept keys depend on the scores.
+fn chooses_keys(model: &Encoder, length: usize) -> bool {
+    let attention = model.attention();
+    let fixed = attention.mechanism.selection(length + attention.spec.globals);
+    !matches!(fixed, Some(Selection::All | Selection::Pattern(_)))
+}
+
+/// Observes the attention rows of a batch.
+struct BatchObserver<'a> {
+    /// The relevant positions of every sequence of the batch, if they are known.
+    relevant: Option<&'a [Vec<usize>]>,
+    /// Whether the kept keys themselves are needed.
+    keep_rows: bool,
+}
+
+/// The statistics of one sequence in one layer.
+#[derive(Default)]
+struct SequenceStatistics {
+    length: usize,
+    max_kept: usize,
+    min_kept: usize,
+    heads: Vec<HeadStatistics>,
+    /// For each key whether it is relevant; empty if that is not known.
+    is_relevant: Vec<bool>,
+    relevant: usize,
+    relevance: RelevanceSums,
+    /// The kept keys of each head and query, if they are needed.
+    rows: Vec<Vec<u32>>,
+}
+
+/// One entry per query; `popularity` has one per key: how many queries keep it.
+#[derive(Default)]
+struct HeadStatistics {
+    dispersion: Vec<f32>,
+    separation: Vec<f32>,
+    entropy: Vec<f32>,
+    full_mass: Vec<f32>,
+    popularity: Vec<u32>,
+}
+
+impl RowObserver for BatchObserver<'_> {
+    type Observation = SequenceStatistics;
+
+    fn begin(&self, sequence: usize) -> SequenceStatistics {
+        let mut seen = SequenceStatistics { min_kept: usize::MAX, ..SequenceStatistics::default() };
+        if let Some(positions) = self.relevant.map(|all| &all[sequence]) {
+            seen.is_relevant = vec![false; positions.last().map_or(0, |last| last + 1)];
+            positions.iter().for_each(|&position| seen.is_relevant[position] = true);
+            seen.relevant = positions.len();
+        }
+        seen
+    }
+
+    fn row(&self, seen: &mut SequenceStatistics, row: &ObservedRow<'_>) {
+        seen.length = row.scores.len();
+        seen.max_kept = seen.max_kept.max(row.kept.len());
+        seen.min_kept = seen.min_kept.min(row.kept.len());
+        if seen.heads.len() <= row.head {
+            seen.heads.push(HeadStatistics { popularity: vec![0; row.scores.len()], ..HeadStatistics::default() });
+        }
+        let head = &mut seen.heads[row.head];
+        head.dispersion.push(row.dispersion);
+        head.separation.extend(row.separation);
+        head.entropy.push(row.entropy);
+        head.full_mass.push(row.full_mass);
+        row.kept.iter().for_each(|&key| head.popularity[key as usize] += 1);
+        if seen.relevant > 0 {
+            seen.relevance.add(row, &seen.is_relevant, seen.relevant);
+        }
+        if self.keep_rows {
+            seen.rows.push(row.kept.to_vec());
+        }
+    }
+}
+
+/// Sums over queries; see [`Relevance`].
+#[derive(Clone, Copy, Default)]
+struct RelevanceSums {
+    rows: f64,
+    precision: f64,
+    recall: f64,
+    mass: f64,
+    random_precision: f64,
+    random_recall: f64,
+}
+
+impl RelevanceSums {
+    fn add(&mut self, row: &ObservedRow<'_>, is_relevant: &[bool], relevant: usize) {
+        let (mut hits, mut mass) = (0, 0.0);
+        for (&key, &weight) in row.kept.iter().zip(row.weights) {
+            if is_relevant.get(key as usize).copied().unwrap_or(false) {
+                (hits, mass) = (hits + 1, mass + f64::from(weight));
+            }
+        }
+        let (hits, kept, keys) = (f64::from(hits), row.kept.len() as f64, row.scores.len() as f64);
+        self.rows += 1.0;
+        self.precision += hits / kept;
+        self.recall += hits / relevant as f64;
+        self.mass += mass;
+        self.random_precision += relevant as f64 / keys;
+        self.random_recall += kept / keys;
+    }
+
+    fn join(&mut self, other: &RelevanceSums) {
+        self.rows += other.rows;
+        self.precision += other.precision;
+        self.recall += other.recall;
+        self.mass += other.mass;
+        self.random_precision += other.random_precision;
+        self.random_recall += other.random_recall;
+    }
+
+    fn means(&self) -> Option<Relevance> {
+        (self.rows > 0.0).then(|| Relevance {
+            precision: self.precision / self.rows,
+            recall: self.recall / self.rows,
+            mass: self.mass / self.rows,
+            random_precision: self.random_precision / self.rows,
+            random_recall: self.random_recall / self.rows,
+        })
+    }
+}
+
+/// The statistics of a layer over all sequences.
+#[derive(Default)]
+struct LayerSums {
+    heads: Vec<Sketches>,
+    min_deviations: Option<[f64; 2]>,
+    relevance: RelevanceSums,
+    /// Sum of the overlaps of all rows, and their number.
+    overlap: (f64, usize),
+}
+
+impl LayerSums {
+    fn add_deviations(&mut self, [attention, mlp]: [f64; 2]) {
+        let [min_attention, min_mlp] = self.min_deviations.unwrap_or([f64::INFINITY; 2]);
+        self.min_deviations = Some([attention.min(min_attention), mlp.min(min_mlp)]);
+    }
+
+    fn add(&mut self, sequence: &SequenceStatistics) {
+        self.heads.resize_with(sequence.heads.len(), Sketches::default);
+        for (sketches, seen) in self.heads.iter_mut().zip(&sequence.heads) {
+            sketches.add(seen);
+        }
+        self.relevance.join(&sequence.relevance);
+    }
+
+    fn compare(&mut self, rows: &[Vec<u32>], before: &[Vec<u32>]) {
+        for (now, before) in rows.iter().zip(before) {
+            let common = now.iter().filter(|key| before.contains(key)).count();
+            self.overlap.0 += common as f64 / (now.len() + before.len() - common) as f64;
+            self.overlap.1 += 1;
+        }
+    }
+
+    fn record(&self) -> LayerRecord {
+        let mut all = Sketches::default();
+        self.heads.iter().for_each(|head| all.join(head));
+        LayerRecord {
+            all: all.summary(),
+            heads: self.heads.iter().map(Sketches::summary).collect(),
+            least_deviations: self.min_deviations.unwrap_or_default(),
+            overlap: (self.overlap.1 > 0).then(|| self.overlap.0 / self.overlap.1 as f64),
+            relevance: self.relevance.means(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sketches {
+    dispersion: Sketch,
+    separation: Sketch,
+    entropy: Sketch,
+    sink: Sketch,
+    full_mass: Sketch,
+}
+
+impl Sketches {
+    fn add(&mut self, seen: &HeadStatistics) {
+        seen.dispersion.iter().for_each(|value| self.dispersion.add(*value));
+        seen.separation.iter().for_each(|value| self.separation.add(*value));
+        seen.entropy.iter().for_each(|value| self.entropy.add(*value));
+        seen.full_mass.iter().for_each(|value| self.full_mass.add(*value));
+        seen.popularity.iter().for_each(|count| self.sink.add(*count as f32));
+    }
+
+    fn join(&mut self, other: &Sketches) {
+        self.dispersion.join(&other.dispersion);
+        self.separation.join(&other.separation);
+        self.entropy.join(&other.entropy);
+        self.sink.join(&other.sink);
+        self.full_mass.join(&other.full_mass);
+    }
+
+    fn summary(&self) -> Summary {
+        let quantiles = |sketch: &Sketch| QUANTILES.iter().filter_map(|q| sketch.quantile(q / 100.0)).collect();
+        Summary {
+            dispersion: quantiles(&self.dispersion),
+            separation: quantiles(&self.separation),
+            entropy: quantiles(&self.entropy),
+            sink: quantiles(&self.sink),
+            full_mass: quantiles(&self.full_mass),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Loss and accuracy over a grid of a plane through the weights of a model.
+//!
+//! Each thread takes one cell after another and evaluates it alone, without gradients. Threads share nothing but the list of cells,
+//! and the values of a cell do not depend on the thread that computes it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use burn::tensor::TensorData;
+use semfocus_core::Evaluation;
+use semfocus_nn::model::TokenRows;
+use semfocus_nn::parameters::set_parameters;
+use semfocus_nn::train::Batch;
+use semfocus_nn::{Encoder, Pass};
+use semfocus_store::Grid;
+use semfocus_tasks::{Label, Split};
+
+use super::PASS_SEED;
+use super::directions::{Parameter, Plane, weights_of};
+use crate::Device;
+use crate::training::{BATCH, Tally, batch};
+
+/// Evaluates a model at other weights, over the first examples of a split.
+pub struct Evaluator {
+    model: Encoder,
+    parameters: Vec<Parameter>,
+    /// All examples at once, for models with a fast evaluation.
+    rows: TokenRows,
+    labels: Vec<Label>,
+    /// The same in batches, for all others.
+    batches: Vec<(Batch, Vec<Label>)>,
+}
+
+impl Evaluator {
+    /// Over the first `samples` examples, or all if there are fewer.
+    pub fn new(model: &Encoder, split: &Split, samples: usize, device: &Device) -> Self {
+        let (samples, device) = (samples.min(split.len()), device.plain());
+        let batches = (0..samples).step_by(BATCH).map(|first| {
+            let examples = first..samples.min(first + BATCH);
+            (batch(split, examples.clone(), &device), split.labels[examples].to_vec())
+        });
+        Evaluator {
+            rows: model.token_rows(batch(split, 0..samples, &device).tokens),
+            labels: split.labels[..samples].to_vec(),
+            model: model.clone(),
+            parameters: weights_of(model).0,
+            batches: batches.collect(),
+        }
+    }
+
+    /// Loss and accuracy at some weights, in the order of the model's parameters.
+    pub fn at(&self, weights: &[f32]) -> Evaluation {
+        let mut rest = weights;
+        let parameters = self.parameters.iter().map(|Parameter { name, shape }| {
+            let (values, after) = rest.split_at(shape.iter().product());
+            rest = after;
+            (name.clone(), TensorData::new(values.to_vec(), shape.clone()))
+        });
+        let model = set_parameters(self.model.clone(), parameters.collect::<Vec<_>>());
+        let model = model.expect("the parameters are those of the model");
+        let mut tally = Tally::default();
+        if let Some(logits) = model.logits(&self.rows, Pass::evaluation(PASS_SEED, 0)) {
+            tally.add(&logits, &self.labels);
+            return tally.result();
+        }
+        for (number, (batch, labels)) in (0..).zip(&self.batches) {
+            let logits = model.forward(batch.tokens.clone(), Pass::evaluation(PASS_SEED, number)).into_data();
+            tally.add(logits.as_slice::<f32>().expect("models compute in single precision"), labels);
+        }
+        tally.result()
+    }
+}
+
+/// Evaluates cells on `threads` threads and passes each to `done`, on the calling thread, in the order of completion. Stops soon
+/// after `done` fails or `stop` is set.
+pub fn evaluate<E>(
+    evaluator: &Evaluator,
+    plane: &Plane,
+    grid: &Grid,
+    cells: Range<usize>,
+    threads: usize,
+    stop: &AtomicBool,
+    mut done: impl FnMut(usize, Evaluation) -> Result<(), E>,
+) -> Result<(), E> {
+    let (next, end) = (AtomicUsize::new(cells.start), cells.end);
+    let given_up = AtomicBool::new(false);
+    let is_over = || stop.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, cells.len().max(1)) {
+            let sender = sender.clone();
+            let (next, is_over) = (&next, &is_over);
+            scope.spawn(move || {
+                // A cell is computed on a single thread.
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+                pool.expect("the system has threads to give").install(|| {
+                    while !is_over() {
+                        let cell = next.fetch_add(1, Ordering::Relaxed);
+                        if cell >= end {
+                            break;
+                        }
+                        let (x, y) = grid.place(cell);
+                        if sender.send((cell, evaluator.at(&plane.at(x, y)))).is_err() {
+                            break;
+                        }
+                    }
+                });
+            });
+        }
+        drop(sender);
+        let result = receiver.iter().try_for_each(|(cell, value)| done(cell, value));
+        given_up.store(true, Ordering::Relaxed);
+        result
+    })
+}

@@ -1,0 +1,93 @@
+//! A trained model out of a store.
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::TensorData;
+use semfocus_nn::Encoder;
+use semfocus_nn::parameters::set_parameters;
+use semfocus_store::checkpoint::{Refused, Values};
+use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialFolder};
+
+use crate::{Device, Lab, Trial};
+
+/// A trained model.
+#[derive(Clone, Debug)]
+pub struct TrainedModel {
+    /// The trial it belongs to.
+    pub trial: Trial,
+    /// The model, for evaluation.
+    pub model: Encoder,
+    /// Epochs it was trained for.
+    pub epoch: usize,
+}
+
+/// Why there is no trained model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The files of its trial cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its settings make no trial any more.
+    #[error("{}: {reason}", .path.display())]
+    Settings {
+        /// The folder of the trial.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing was saved yet.
+    #[error("{} does not exist: the trial has no such checkpoint yet", .0.display())]
+    NotYet(PathBuf),
+    /// Its checkpoint cannot be used.
+    #[error("{} cannot be used: {reason}", .path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: Refused,
+    },
+}
+
+impl TrainedModel {
+    /// The model of a checkpoint of a stored trial.
+    pub fn read(lab: &Lab, device: &Device, folder: &TrialFolder, name: CheckpointName) -> Result<Self, ModelError> {
+        Self::read_file(lab, device, &stored_trial(lab, folder)?, &folder.checkpoint(name))
+    }
+
+    /// The models of a stored trial along its training, as far as their weights were kept, by ascending epoch.
+    pub fn along_training(lab: &Lab, device: &Device, folder: &TrialFolder) -> Result<Vec<Self>, ModelError> {
+        let trial = stored_trial(lab, folder)?;
+        let read = |epoch| Self::read_file(lab, device, &trial, &folder.snapshot(epoch));
+        folder.snapshots().into_iter().map(read).collect()
+    }
+
+    /// The model of a checkpoint file of a trial.
+    pub fn read_file(lab: &Lab, device: &Device, trial: &Trial, path: &Path) -> Result<Self, ModelError> {
+        if !path.exists() {
+            return Err(ModelError::NotYet(path.to_owned()));
+        }
+        let refused = |reason| ModelError::Checkpoint { path: path.to_owned(), reason };
+        let checkpoint = Checkpoint::read(path, Some(trial.id)).map_err(refused)?;
+        let epoch = checkpoint.progress.epoch;
+        let contents = |error: String| refused(Refused::Contents(error));
+        let settings = &trial.settings;
+        let attention = lab.attention(&settings.mechanism).map_err(|error| contents(error.to_string()))?;
+        let model = Encoder::new(settings.model.clone(), attention, settings.seed, &device.plain());
+        let model = model.map_err(|error| contents(error.to_string()))?;
+        let model = set_parameters(model, tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
+        Ok(TrainedModel { trial: trial.clone(), model, epoch })
+    }
+}
+
+/// Values of a checkpoint in the form that models take.
+pub(crate) fn tensors(values: impl Iterator<Item = (String, Values)>) -> Vec<(String, TensorData)> {
+    values.map(|(name, Values { shape, values })| (name, TensorData::new(values, shape))).collect()
+}
+
+fn stored_trial(lab: &Lab, folder: &TrialFolder) -> Result<Trial, ModelError> {
+    let settings = folder.settings()?;
+    let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
+    // The run may be that of a program with other mechanisms.
+    lab.attention(&settings.mechanism).map_err(|error| wrong(error.to_string()))?;
+    lab.trial(settings).map_err(wrong)
+}

@@ -1,0 +1,84 @@
+//! A mechanism with weights of its own gets them in either engine, even if its choice of keys has a fast form.
+
+mod common;
+
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Device, Tensor};
+use common::{labels, tokens};
+use semfocus_nn::mechanisms::TopK;
+use semfocus_nn::{
+    Attention, Encoder, Engine, FastForm, Mechanism, MechanismInfo, ModelConfig, Pass, Registry, Selection, Site,
+    WeightFunction, Weighting, parameters, train,
+};
+
+/// The keys of `topk:3`, all with the same weight.
+#[derive(Debug)]
+struct UniformTopK;
+
+#[derive(Debug)]
+struct Uniform;
+
+impl WeightFunction for Uniform {
+    fn weights(&self, _scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
+        let kept = kept.float();
+        kept.clone().div(kept.sum_dim(3))
+    }
+}
+
+impl Mechanism for UniformTopK {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        TopK { k: 3 }.keep(scores, site)
+    }
+
+    fn weighting(&self) -> Weighting {
+        Weighting::Custom(Arc::new(Uniform))
+    }
+
+    fn selection(&self, length: usize) -> Option<Selection> {
+        TopK { k: 3 }.selection(length)
+    }
+}
+
+fn registry() -> Registry {
+    let registry = Registry::standard();
+    let topk = registry.get("topk").expect("it is a standard mechanism").clone();
+    registry.with(MechanismInfo { name: "uniform", size: None, build: |_| Arc::new(UniformTopK), ..topk })
+}
+
+/// The loss, and the gradients of all parameters.
+fn run(mechanism: &str, engine: Engine) -> (f64, Vec<f64>) {
+    let device = Device::flex().autodiff();
+    let attention = registry().parse(mechanism).unwrap();
+    let config = ModelConfig { d_model: 16, heads: 2, blocks: 2, d_mlp: 16, engine, ..ModelConfig::new(4, 3) };
+    let model = Encoder::new(config, attention, 5, &device).unwrap();
+    let logits = model.forward(tokens(5, 12, 4, &device), Pass::training(1, 2));
+    let loss = train::loss(logits, labels(5, 3, &device));
+    let gradients = parameters::named_gradients(&model, &loss.backward());
+    (loss.into_scalar(), gradients.iter().flat_map(|(_, values)| values.iter::<f64>()).collect())
+}
+
+#[test]
+fn own_weights_are_used_by_both_engines() {
+    let (expected, expected_gradients) = run("uniform", Engine::Reference);
+    let (loss, gradients) = run("uniform", Engine::Fused);
+    assert!((loss - expected).abs() < 1e-6, "{loss}, not {expected}");
+    for (found, expected) in gradients.iter().zip(&expected_gradients) {
+        assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
+    }
+    // With softmax weights the same keys give another loss: the comparison can fail.
+    let (softmax, _) = run("topk:3", Engine::Fused);
+    assert!((softmax - expected).abs() > 2e-5, "{softmax} and {expected}");
+}
+
+#[test]
+fn own_weights_mean_no_fast_form() {
+    let has_fast_form = |name: &str| {
+        let Attention { mechanism, info, .. } = registry().parse(name).unwrap();
+        assert!(mechanism.selection(12).is_some());
+        assert_eq!(info.has_fast_form(), FastForm::new(mechanism.as_ref(), 12).is_some());
+        info.has_fast_form()
+    };
+    assert!(!has_fast_form("uniform"));
+    assert!(has_fast_form("topk:3"));
+}

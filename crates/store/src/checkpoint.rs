@@ -1,0 +1,294 @@
+//! Checkpoints: everything a trial needs to go on, in one SafeTensors file.
+//!
+//! | tensor | what |
+//! |---|---|
+//! | `embedding`, `blocks.0.attention.query.weight`, …, `classifier.bias` | the parameters, by their names in the model |
+//! | `optimizer.momentum.` + parameter | velocity of SGD with momentum |
+//! | `optimizer.first_moment.` + parameter, `optimizer.second_moment.` + parameter | moments of Adam and AdamW |
+//!
+//! All are F32; weights are `[inputs, outputs]`. The metadata has one entry, `semfocus`, which is JSON: the version of the
+//! format, the id and the settings of the trial, how far it is, and a checksum over all of it. Random numbers have no state
+//! but their position: data and initial weights follow from the seed, the order of an epoch from seed and epoch, dropout
+//! from seed and step; so epoch and step are all there is to keep.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use semfocus_core::{TrialId, fnv_1a};
+use serde::{Deserialize, Serialize};
+
+use crate::status::Best;
+
+/// Version of the format. One that is not known is refused.
+pub const FORMAT_VERSION: u32 = 2;
+
+const METADATA: &str = "semfocus";
+
+/// How far a trial is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Epochs that are complete.
+    pub epoch: usize,
+    /// Steps of the next epoch that are done.
+    pub step: usize,
+    /// Steps of all epochs that are done: the position of the dropout stream.
+    pub total_steps: u64,
+    /// Sum of the gradient norms of those steps of the next epoch.
+    pub gradient_norm: f64,
+    /// Seconds that those steps took.
+    pub seconds: f64,
+    /// The best epoch so far.
+    pub best: Option<Best>,
+}
+
+/// A tensor: its shape and its values, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its values.
+    pub values: Vec<f32>,
+}
+
+/// The contents of a checkpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// The trial it belongs to.
+    pub trial: TrialId,
+    /// The trial's settings as in `trial.toml`, without epochs and goal.
+    pub settings: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// Steps that the optimiser made.
+    pub optimizer_steps: u64,
+    /// Parameters and state of the optimiser, by name.
+    pub tensors: BTreeMap<String, Values>,
+}
+
+/// Why a checkpoint is of no use.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum Refused {
+    #[error("it cannot be read: {0}")]
+    Unreadable(std::io::Error),
+    #[error("it is cut off or no SafeTensors file ({0})")]
+    NotSafeTensors(String),
+    #[error("it was not written by semfocus")]
+    Foreign,
+    #[error("it has format version {0}, this program reads {FORMAT_VERSION}")]
+    Version(u32),
+    #[error("its checksum is wrong: it was damaged")]
+    Checksum,
+    #[error("it belongs to trial {0}, which has other settings")]
+    OtherTrial(String),
+    #[error("{0}")]
+    Contents(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Metadata {
+    format_version: u32,
+    trial: String,
+    settings: String,
+    progress: Progress,
+    optimizer_steps: u64,
+    /// Empty while the checksum itself is computed.
+    checksum: String,
+}
+
+impl Checkpoint {
+    /// The same without the state of the optimiser: enough to look at the model, not to go on training it.
+    pub fn weights_only(mut self) -> Self {
+        self.tensors.retain(|name, _| !is_of_optimizer(name));
+        self.optimizer_steps = 0;
+        self
+    }
+
+    /// The parameters of the model, by name.
+    pub fn parameters(self) -> impl Iterator<Item = (String, Values)> {
+        self.tensors.into_iter().filter(|(name, _)| !is_of_optimizer(name))
+    }
+
+    /// The bytes of the file: the same contents give the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let data: BTreeMap<&String, Vec<u8>> = self
+            .tensors
+            .iter()
+            .map(|(name, tensor)| (name, tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect()))
+            .collect();
+        let views = self.tensors.iter().map(|(name, tensor)| {
+            let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &data[name]);
+            (name, view.expect("a tensor has as many values as its shape says"))
+        });
+        let views: Vec<_> = views.collect();
+        let mut metadata = Metadata {
+            format_version: FORMAT_VERSION,
+            trial: self.trial.to_string(),
+            settings: self.settings.clone(),
+            progress: self.progress.clone(),
+            optimizer_steps: self.optimizer_steps,
+            checksum: String::new(),
+        };
+        metadata.checksum = checksum(&metadata, views.iter().map(|(name, view)| (name.as_str(), view)));
+        let metadata = serde_json::to_string(&metadata).expect("plain fields can be written");
+        let metadata = HashMap::from([(METADATA.to_owned(), metadata)]);
+        safetensors::serialize(views, Some(metadata)).expect("names are distinct and sizes fit")
+    }
+
+    /// Reads a file; `trial` is the one it must belong to, if that matters.
+    pub fn read(path: &Path, trial: Option<TrialId>) -> Result<Self, Refused> {
+        Checkpoint::from_bytes(&std::fs::read(path).map_err(Refused::Unreadable)?, trial)
+    }
+
+    /// Reads the bytes of a file.
+    pub fn from_bytes(bytes: &[u8], trial: Option<TrialId>) -> Result<Self, Refused> {
+        let not_safetensors = |error: safetensors::SafeTensorError| Refused::NotSafeTensors(error.to_string());
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(not_safetensors)?;
+        let metadata = header.metadata().as_ref().and_then(|entries| entries.get(METADATA)).ok_or(Refused::Foreign)?;
+        // A later version may have other fields.
+        let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| Refused::Checksum)?;
+        match version.get("format_version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version != u64::from(FORMAT_VERSION) => {
+                return Err(Refused::Version(u32::try_from(version).unwrap_or(u32::MAX)));
+            }
+            _ => {}
+        }
+        let mut metadata: Metadata = serde_json::from_str(metadata).map_err(|_| Refused::Checksum)?;
+        let stored = std::mem::take(&mut metadata.checksum);
+        let mut views = tensors.tensors();
+        views.sort_by(|(one, _), (other, _)| one.cmp(other));
+        if stored != checksum(&metadata, views.iter().map(|(name, view)| (name.as_str(), view))) {
+            return Err(Refused::Checksum);
+        }
+        let id: TrialId = metadata.trial.parse().map_err(|_| Refused::Checksum)?;
+        if trial.is_some_and(|expected| expected != id) {
+            return Err(Refused::OtherTrial(metadata.trial));
+        }
+        let values = |(name, view): (String, TensorView<'_>)| {
+            if view.dtype() != Dtype::F32 {
+                return Err(Refused::Contents(format!("`{name}` is not F32")));
+            }
+            let (chunks, _) = view.data().as_chunks::<4>();
+            let values = chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            Ok((name, Values { shape: view.shape().to_vec(), values }))
+        };
+        Ok(Checkpoint {
+            trial: id,
+            settings: metadata.settings,
+            progress: metadata.progress,
+            optimizer_steps: metadata.optimizer_steps,
+            tensors: views.into_iter().map(values).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn is_of_optimizer(name: &str) -> bool {
+    name.starts_with("optimizer.")
+}
+
+/// FNV-1a over everything, in the order of the names: every flipped bit changes it.
+fn checksum<'a>(metadata: &Metadata, tensors: impl Iterator<Item = (&'a str, &'a TensorView<'a>)>) -> String {
+    let mut bytes = serde_json::to_vec(metadata).expect("plain fields can be written");
+    for (name, view) in tensors {
+        bytes.extend(name.bytes());
+        bytes.extend(view.shape().iter().flat_map(|size| size.to_le_bytes()));
+        bytes.extend(view.data());
+    }
+    format!("{:016x}", fnv_1a(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Checkpoint {
+        let values = |shape: &[usize], start: f32| {
+            let count = shape.iter().product::<usize>();
+            Values { shape: shape.to_vec(), values: (0..count).map(|i| start + i as f32 * 0.1).collect() }
+        };
+        Checkpoint {
+            trial: "00f1".parse().unwrap(),
+            settings: "task = \"parity\"\n".to_owned(),
+            progress: Progress {
+                epoch: 3,
+                step: 7,
+                total_steps: 607,
+                gradient_norm: 0.1 + 0.2,
+                seconds: 0.1 + 0.2,
+                best: Some(Best { epoch: 2, heldout_accuracy: 1.0 / 3.0 }),
+            },
+            optimizer_steps: 607,
+            tensors: [
+                ("embedding".to_owned(), values(&[3, 4], -1.0)),
+                ("classifier.bias".to_owned(), values(&[2], f32::MIN_POSITIVE)),
+            ]
+            .into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let checkpoint = example();
+        let bytes = checkpoint.to_bytes();
+        assert_eq!(bytes, checkpoint.to_bytes());
+        let read = Checkpoint::from_bytes(&bytes, Some(checkpoint.trial)).unwrap();
+        assert_eq!((read.tensors, read.settings), (checkpoint.tensors.clone(), checkpoint.settings.clone()));
+        assert_eq!(read.progress.gradient_norm, checkpoint.progress.gradient_norm);
+        assert_eq!(read.progress.best, checkpoint.progress.best);
+    }
+
+    #[test]
+    fn any_number_comes_back_with_the_same_bits() {
+        for index in 0..20_000u32 {
+            let number = f64::from(semfocus_core::Key::new(1).bits_at(index)) / 3e9 + f64::from(index) * 1e-7;
+            let mut checkpoint = example();
+            checkpoint.tensors.clear();
+            checkpoint.progress.seconds = number;
+            checkpoint.progress.best = Some(Best { epoch: 1, heldout_accuracy: number / 7.0 });
+            let read = Checkpoint::from_bytes(&checkpoint.to_bytes(), None).unwrap();
+            assert_eq!(read.progress, checkpoint.progress);
+        }
+    }
+
+    #[test]
+    fn no_damage_goes_unnoticed() {
+        let bytes = example().to_bytes();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            if let Ok(read) = Checkpoint::from_bytes(&damaged, None) {
+                // Blanks in the header carry no meaning.
+                assert_eq!(read.tensors, example().tensors, "bit {bit}");
+                assert_eq!(read.progress, example().progress, "bit {bit}");
+            }
+        }
+        for length in 0..bytes.len() {
+            assert!(Checkpoint::from_bytes(&bytes[..length], None).is_err(), "cut to {length} bytes");
+        }
+    }
+
+    #[test]
+    fn foreign_files_are_refused_with_a_reason() {
+        let bytes = example().to_bytes();
+        let message = |result: Result<Checkpoint, Refused>| result.unwrap_err().to_string();
+        let other = Some("00f2".parse().unwrap());
+        assert_eq!(
+            message(Checkpoint::from_bytes(&bytes, other)),
+            "it belongs to trial 00000000000000f1, which has other settings"
+        );
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains(r#"format_version\":2"#));
+        let newer = bytes.clone();
+        let at = newer.windows(18).position(|window| window == br#"format_version\":2"#).unwrap() + 17;
+        let newer: Vec<u8> = newer.iter().enumerate().map(|(i, byte)| if i == at { b'3' } else { *byte }).collect();
+        assert_eq!(message(Checkpoint::from_bytes(&newer, None)), "it has format version 3, this program reads 2");
+        assert!(
+            message(Checkpoint::from_bytes(b"not a checkpoint", None)).starts_with("it is cut off or no SafeTensors")
+        );
+        let view = TensorView::new(Dtype::F32, vec![1], &[0, 0, 0, 0]).unwrap();
+        let plain = safetensors::serialize([("x", view)], None).unwrap();
+        assert_eq!(message(Checkpoint::from_bytes(&plain, None)), "it was not written by semfocus");
+    }
+}

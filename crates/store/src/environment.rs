@@ -1,0 +1,118 @@
+//! `env.json`: with what, where and how a trial was run.
+
+use serde::{Deserialize, Serialize};
+
+/// One session: a process that worked on a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Version of semfocus.
+    pub version: String,
+    /// Commit it was built from, with `+changes` if the sources had changed since; none if it was not built in a
+    /// repository.
+    pub commit: Option<String>,
+    /// Model of the processor.
+    pub cpu: String,
+    /// Vector instructions in use.
+    pub instruction_set: String,
+    /// Cores of the machine.
+    pub cores: usize,
+    /// Threads that the run was given.
+    pub threads: usize,
+    /// Trials that the run trained side by side.
+    pub jobs: usize,
+    /// Device that the arithmetic ran on.
+    #[serde(default = "cpu_device")]
+    pub device: String,
+    /// Operating system and architecture.
+    pub system: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Number of the process.
+    pub pid: u32,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it began.
+    pub started: String,
+    /// Epochs that were complete then.
+    pub from_epoch: usize,
+}
+
+/// The contents of `env.json`: the last session, and those before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The last one.
+    #[serde(flatten)]
+    pub last: Session,
+    /// Those before it, the first one first.
+    #[serde(default)]
+    pub earlier: Vec<Session>,
+}
+
+fn cpu_device() -> String {
+    "cpu".to_owned()
+}
+
+/// What only the program knows of a session; the rest is asked of the system.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Version of semfocus.
+    pub version: String,
+    /// Commit it was built from.
+    pub commit: Option<String>,
+    /// Vector instructions in use.
+    pub instruction_set: String,
+    /// Device that the arithmetic runs on.
+    pub device: String,
+}
+
+impl Session {
+    /// This process.
+    pub fn here(program: Program, threads: usize, jobs: usize) -> Self {
+        let Program { version, commit, instruction_set, device } = program;
+        Session {
+            version,
+            commit,
+            cpu: cpu(),
+            instruction_set,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            threads,
+            jobs,
+            device,
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            host: host(),
+            pid: std::process::id(),
+            command: std::env::args().collect(),
+            started: utc_now(),
+            from_epoch: 0,
+        }
+    }
+}
+
+fn cpu() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), str::to_owned)
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
+    name.map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+/// The time in UTC to the second, such as 2026-11-15T22:14:18Z.
+pub fn utc_now() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn times_have_whole_seconds() {
+        let text = super::utc_now();
+        assert_eq!((text.len(), &text[10..11], &text[19..]), (20, "T", "Z"), "{text}");
+        assert!(text.parse::<jiff::Timestamp>().is_ok());
+    }
+}

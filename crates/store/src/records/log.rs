@@ -1,0 +1,164 @@
+//! A file of JSON lines to which records are appended.
+
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cursor::Cursor;
+use crate::{StoreError, files};
+
+/// The version of the format that is written; versions up to it can be read.
+const FORMAT: u32 = 1;
+
+/// A file of records of one kind, one JSON object a line.
+#[derive(Debug)]
+pub(crate) struct Log<T> {
+    path: PathBuf,
+    kind: PhantomData<T>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line<T> {
+    /// Version of the format.
+    #[serde(default = "first")]
+    format: u32,
+    #[serde(flatten)]
+    record: T,
+}
+
+fn first() -> u32 {
+    1
+}
+
+impl<T: Serialize + DeserializeOwned> Log<T> {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Log { path, kind: PhantomData }
+    }
+
+    /// Adds a record; it is on the disk when this returns.
+    pub(crate) fn append(&self, record: &T) -> Result<(), StoreError> {
+        let line = Line { format: FORMAT, record };
+        files::append(&self.path, &(serde_json::to_string(&line).expect("plain fields can be written") + "\n"))
+    }
+
+    /// All records, in the order in which they were added.
+    pub(crate) fn read(&self) -> Result<Vec<T>, StoreError> {
+        self.read_from(&mut Cursor::default())
+    }
+
+    /// The records that were added after the cursor.
+    pub(crate) fn read_from(&self, cursor: &mut Cursor) -> Result<Vec<T>, StoreError> {
+        Ok(self.lines(cursor)?.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// Forgets a half-written last line, and all records from the first one on that `is_obsolete`, because they will be
+    /// made again. Nothing is rewritten: the file is cut.
+    pub(crate) fn cut(&self, is_obsolete: impl Fn(&T) -> bool) -> Result<(), StoreError> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        let mut cursor = Cursor::default();
+        let lines = self.lines(&mut cursor)?;
+        let end = lines.iter().find(|(_, record)| is_obsolete(record)).map_or(cursor.bytes(), |(start, _)| *start);
+        files::truncate(&self.path, end)
+    }
+
+    /// Moves the file out of the way without losing it, and gives its new name.
+    pub(crate) fn set_aside(&self) -> Result<PathBuf, StoreError> {
+        files::set_aside(&self.path)
+    }
+
+    fn lines(&self, cursor: &mut Cursor) -> Result<Vec<(u64, T)>, StoreError> {
+        let lines = cursor.read(&self.path)?;
+        lines.iter().map(|(number, start, line)| Ok((start, self.parse(number, line)?))).collect()
+    }
+
+    fn parse(&self, number: usize, line: &str) -> Result<T, StoreError> {
+        #[derive(Deserialize)]
+        struct Version {
+            #[serde(default = "first")]
+            format: u32,
+        }
+        let damaged = |error: serde_json::Error| StoreError::damaged(&self.path, format!("line {number}: {error}"));
+        let Version { format } = serde_json::from_str(line).map_err(damaged)?;
+        if format > FORMAT {
+            return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
+        }
+        Ok(serde_json::from_str::<Line<T>>(line).map_err(damaged)?.record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Record {
+        epoch: usize,
+        value: f64,
+    }
+
+    #[test]
+    fn numbers_come_back_with_the_same_bits_and_old_lines_stay_as_they_are() {
+        let scratch = Scratch::new("log");
+        let log = Log::new(scratch.path().join("records.jsonl"));
+        let key = semfocus_core::Key::new(1);
+        let value = |index: u32| f64::from(key.bits_at(index)) / 3e9 - 0.7 + f64::from(index) * 1e-9;
+        let mut before = Vec::new();
+        for index in 0..2000 {
+            log.append(&Record { epoch: index as usize, value: value(index) }).unwrap();
+            if index % 500 == 0 {
+                let now = std::fs::read(&log.path).unwrap();
+                assert!(now.starts_with(&before), "a record was rewritten");
+                before = now;
+            }
+        }
+        let read = log.read().unwrap();
+        assert!(read.iter().zip(0..).all(|(record, index)| record.value.to_bits() == value(index).to_bits()));
+        assert!(String::from_utf8(before).unwrap().starts_with(r#"{"format":1,"#));
+    }
+
+    /// Adds text as a process does that is killed while it writes.
+    fn add(log: &Log<Record>, text: &str) {
+        use std::io::Write;
+        let mut file = std::fs::File::options().append(true).open(&log.path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_reader_follows_the_file_and_half_lines_do_not_count() {
+        let scratch = Scratch::new("follow");
+        let log = Log::new(scratch.path().join("records.jsonl"));
+        let mut cursor = Cursor::default();
+        assert_eq!(log.read_from(&mut cursor).unwrap(), []);
+        let record = |epoch| Record { epoch, value: 0.5 };
+        log.append(&record(1)).unwrap();
+        assert_eq!(log.read_from(&mut cursor).unwrap(), [record(1)]);
+        assert_eq!(log.read_from(&mut cursor).unwrap(), []);
+        add(&log, "{\"format\":1,\"epo");
+        assert_eq!(log.read_from(&mut cursor).unwrap(), []);
+        add(&log, "ch\":2,\"value\":0.5}\n");
+        assert_eq!(log.read_from(&mut cursor).unwrap(), [record(2)]);
+        log.append(&record(3)).unwrap();
+        add(&log, "{\"half");
+        log.cut(|record| record.epoch > 1).unwrap();
+        assert_eq!(log.read_from(&mut cursor).unwrap(), [record(1)], "a file that was cut is read again");
+        add(&log, "{\"another half");
+        log.append(&record(2)).unwrap();
+        assert_eq!(log.read().unwrap(), [record(1), record(2)]);
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_and_is_not_damage() {
+        let scratch = Scratch::new("newer");
+        let log = Log::<Record>::new(scratch.path().join("records.jsonl"));
+        files::append(&log.path, "{\"format\":2,\"epochs\":[1]}\n").unwrap();
+        assert!(matches!(log.read(), Err(StoreError::Newer { format: 2, .. })));
+        let other = Log::<Record>::new(scratch.path().join("others.jsonl"));
+        files::append(&other.path, "{\"format\":1,\"epoch\":1,\"value\":null}\n").unwrap();
+        assert!(matches!(other.read(), Err(StoreError::Damaged { .. })));
+    }
+}

@@ -1,0 +1,13 @@
+//! What is recorded of a trial, one file for each kind: appended, never rewritten. Every line says the version of its
+//! format.
+
+mod epochs;
+mod log;
+mod probes;
+mod sharpness;
+
+pub(crate) use epochs::Epochs;
+pub use epochs::FORMAT as EPOCHS_FORMAT;
+pub(crate) use log::Log;
+pub use probes::{LayerNorms, LayerRecord, LinearNorm, ModelNorms, ProbeRecord, QUANTILES, Relevance, Summary};
+pub use sharpness::{Sharpness, SharpnessRecord};

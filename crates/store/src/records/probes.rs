@@ -1,0 +1,170 @@
+//! `probes.jsonl`: what the attention of a model does with its scores, and the norms of its matrices.
+
+use semfocus_core::Activation;
+use serde::{Deserialize, Serialize};
+
+/// The quantiles that are reported, in per cent.
+pub const QUANTILES: [f64; 11] = [0.0, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 100.0];
+
+/// What a probe found: one line of `probes.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeRecord {
+    /// Epochs that the model was trained for.
+    pub epoch: usize,
+    /// Training examples that were looked at: the first ones.
+    pub samples: usize,
+    /// Tokens of a sequence, padding and global tokens included.
+    pub length: usize,
+    /// Most keys that a query keeps.
+    pub kept: usize,
+    /// Fewest keys that a query keeps.
+    pub least_kept: usize,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// All layers together.
+    pub pooled: Summary,
+    /// Layer by layer.
+    pub layers: Vec<LayerRecord>,
+    /// Norms of the parameters.
+    pub norms: ModelNorms,
+}
+
+/// What a probe found in a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    /// All heads together.
+    pub all: Summary,
+    /// Head by head.
+    pub heads: Vec<Summary>,
+    /// The least standard deviation of a token before the norm of the attention and before that of the MLP.
+    pub least_deviations: [f64; 2],
+    /// Keys that both this and the earlier probe keep, as a share of those that either keeps; the mean over queries. None for
+    /// the first probe, and for mechanisms that keep the same keys whatever the scores are.
+    pub overlap: Option<f64>,
+    /// Whether the kept keys are those that the label hangs on; none where that is not known.
+    pub relevance: Option<Relevance>,
+}
+
+/// Quantiles in the order of [`QUANTILES`]; empty where there is nothing, as for the separation of full attention.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Greatest less least kept score, over queries.
+    pub dispersion: Vec<f64>,
+    /// Least kept less greatest dropped score, over queries that drop any.
+    pub separation: Vec<f64>,
+    /// Entropy of the weights in nats, over queries.
+    pub entropy: Vec<f64>,
+    /// How many queries keep a key, over keys.
+    pub sink: Vec<f64>,
+    /// Share of the weight that the softmax over all keys would give to the kept ones, over queries.
+    pub full_mass: Vec<f64>,
+}
+
+impl Summary {
+    /// The quantile of one of the lists at a per cent number of [`QUANTILES`].
+    pub fn at(values: &[f64], percent: f64) -> Option<f64> {
+        let place = QUANTILES.iter().position(|quantile| *quantile == percent)?;
+        values.get(place).copied()
+    }
+}
+
+/// How far kept keys are those that the label hangs on: means over all queries.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Relevance {
+    /// Share of the kept keys that are relevant.
+    pub precision: f64,
+    /// Share of the relevant keys that are kept.
+    pub recall: f64,
+    /// Attention weight of the relevant keys.
+    pub mass: f64,
+    /// Precision, and mass, of as many keys drawn at random with equal weights: the share of relevant keys.
+    pub random_precision: f64,
+    /// Recall of as many keys drawn at random: the share of keys that are kept.
+    pub random_recall: f64,
+}
+
+/// Spectral norms of a linear layer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinearNorm {
+    /// Of its matrix.
+    pub weight: f64,
+    /// Of its matrix with the bias as one more row: the bias is the weight of an input that is always 1.
+    pub with_bias: f64,
+}
+
+/// Spectral norms of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerNorms {
+    /// Γ of each head: norm of the matrix M with scores `(yᵢ, 1) M yⱼ`, the factor of the scores included. The bias of the
+    /// keys moves all scores of a query alike, which changes neither weights nor choice: it has no part in M.
+    pub score: Vec<f64>,
+    /// Of each head: the queries' matrix with its bias as one more row.
+    pub query: Vec<f64>,
+    /// Of each head: the keys' matrix, without bias.
+    pub key: Vec<f64>,
+    /// Υ: the values of all heads together.
+    pub value: LinearNorm,
+    /// Of each head: the values' matrix with its bias as one more row.
+    pub value_of_head: Vec<f64>,
+    /// From all heads back to the width of the model.
+    pub output: LinearNorm,
+    /// To the hidden layer of the MLP.
+    pub mlp_hidden: LinearNorm,
+    /// And back.
+    pub mlp_output: LinearNorm,
+}
+
+/// Everything about a model's parameters that bounds on its Lipschitz constants depend on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelNorms {
+    /// Width of the model.
+    pub width: usize,
+    /// Activation of the MLPs.
+    pub activation: Activation,
+    /// What the product of a query and a key is multiplied with.
+    pub score_scale: f64,
+    /// The blocks, in order.
+    pub layers: Vec<LayerNorms>,
+    /// The classifier's matrix, without bias.
+    pub classifier: f64,
+    /// The largest Euclidean norm of a row of the embedding, before it is multiplied with √d.
+    pub embedding: f64,
+}
+
+impl ModelNorms {
+    /// The larger of both for each norm, for statements about a pair of models.
+    ///
+    /// # Panics
+    /// If the models do not have the same shape.
+    pub fn max(&self, other: &Self) -> Self {
+        assert_eq!((self.width, self.layers.len()), (other.width, other.layers.len()), "models of the same shape");
+        ModelNorms {
+            layers: self.layers.iter().zip(&other.layers).map(|(a, b)| a.max(b)).collect(),
+            classifier: self.classifier.max(other.classifier),
+            embedding: self.embedding.max(other.embedding),
+            ..self.clone()
+        }
+    }
+}
+
+impl LayerNorms {
+    fn max(&self, other: &Self) -> Self {
+        let each = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a.max(*b)).collect();
+        LayerNorms {
+            score: each(&self.score, &other.score),
+            query: each(&self.query, &other.query),
+            key: each(&self.key, &other.key),
+            value: self.value.max(other.value),
+            value_of_head: each(&self.value_of_head, &other.value_of_head),
+            output: self.output.max(other.output),
+            mlp_hidden: self.mlp_hidden.max(other.mlp_hidden),
+            mlp_output: self.mlp_output.max(other.mlp_output),
+        }
+    }
+}
+
+impl LinearNorm {
+    fn max(self, other: Self) -> Self {
+        LinearNorm { weight: self.weight.max(other.weight), with_bias: self.with_bias.max(other.with_bias) }
+    }
+}

@@ -1,0 +1,307 @@
+//! The folder of one trial.
+
+use std::path::{Path, PathBuf};
+
+use semfocus_core::{EpochRecord, TrialSettings};
+
+use crate::cursor::Cursor;
+use crate::lease::{self, Holder, Lease, Taken};
+use crate::records::{Epochs, Log, ProbeRecord, SharpnessRecord};
+use crate::{Environment, EventLog, Session, State, Status, StoreError, files};
+
+/// The checkpoints of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointName {
+    /// After the last epoch, or where it was interrupted.
+    Last,
+    /// The one before.
+    Previous,
+    /// After the best epoch.
+    Best,
+}
+
+impl CheckpointName {
+    /// All of them, in the order in which a trial that resumes tries them.
+    pub const ALL: [CheckpointName; 3] = [CheckpointName::Last, CheckpointName::Previous, CheckpointName::Best];
+
+    /// Name of the file.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            CheckpointName::Last => "last.safetensors",
+            CheckpointName::Previous => "previous.safetensors",
+            CheckpointName::Best => "best.safetensors",
+        }
+    }
+}
+
+/// The folder of one trial. The process that writes to it holds its lease.
+#[derive(Clone, Debug)]
+pub struct TrialFolder {
+    path: PathBuf,
+}
+
+impl TrialFolder {
+    /// The folder at a path, whether it is there or not.
+    pub fn new(path: PathBuf) -> Self {
+        TrialFolder { path }
+    }
+
+    /// The trial that a person names: a folder, or `RUN/ID` or `RUN/trials/ID`, where the first digits of the id are
+    /// enough.
+    pub fn find(path: &Path) -> Result<Self, StoreError> {
+        let here = TrialFolder::new(path.to_owned());
+        if here.exists() {
+            return Ok(here);
+        }
+        let prefix = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let parent = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => path,
+        };
+        let mut found = Vec::new();
+        for dir in [parent.to_owned(), parent.join("trials")] {
+            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+            let fits = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
+            found.extend(entries.filter(fits).map(|entry| TrialFolder::new(entry.path())).filter(Self::exists));
+        }
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        let wrong = |reason: String| StoreError::NoTrial { path: path.to_owned(), reason };
+        match &found[..] {
+            [one] => Ok(one.clone()),
+            [] => Err(wrong("there is no such folder".to_owned())),
+            several => {
+                let names: Vec<String> = several.iter().map(|trial| trial.path.display().to_string()).collect();
+                Err(wrong(format!("it could be any of {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the trial has begun.
+    pub fn exists(&self) -> bool {
+        self.file("trial.toml").is_file()
+    }
+
+    /// Takes the lease of the folder, or says who has it.
+    pub fn lease(&self) -> Result<Taken, StoreError> {
+        Lease::take(&self.path)
+    }
+
+    /// Who works on it, if anybody does.
+    pub fn holder(&self) -> Option<Option<Holder>> {
+        lease::holder(&self.path)
+    }
+
+    /// The settings it was begun with.
+    pub fn settings(&self) -> Result<TrialSettings, StoreError> {
+        let path = self.file("trial.toml");
+        let text = files::read_text(&path)?.ok_or_else(|| StoreError::damaged(&path, "it is missing"))?;
+        let table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| StoreError::damaged(&path, error.message()))?;
+        TrialSettings::from_table(&table).map_err(|reason| StoreError::damaged(&path, reason))
+    }
+
+    /// Writes the settings, if they are not there already.
+    pub fn write_settings(&self, settings: &TrialSettings) -> Result<(), StoreError> {
+        let path = self.file("trial.toml");
+        let text = toml::to_string(&settings.to_table()).expect("settings are plain values");
+        if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
+            return Ok(());
+        }
+        files::write_whole(&path, text.as_bytes())
+    }
+
+    /// The epochs it has on record.
+    pub fn records(&self) -> Result<Vec<EpochRecord>, StoreError> {
+        self.epochs().read()
+    }
+
+    /// The epochs that were recorded after the cursor.
+    pub fn records_from(&self, cursor: &mut Cursor) -> Result<Vec<EpochRecord>, StoreError> {
+        self.epochs().read_from(cursor)
+    }
+
+    /// Adds an epoch.
+    pub fn append_record(&self, record: &EpochRecord) -> Result<(), StoreError> {
+        self.epochs().append(record)
+    }
+
+    /// Adds epochs to a trial that has none, all at once.
+    pub fn write_records(&self, records: &[EpochRecord]) -> Result<(), StoreError> {
+        self.epochs().append_all(records)
+    }
+
+    /// Forgets the epochs after the first `epochs`, which will be computed again; what was there is kept aside if asked
+    /// for.
+    pub fn cut_records(&self, epochs: usize, keep_aside: bool) -> Result<(), StoreError> {
+        let log = self.epochs();
+        if keep_aside {
+            let records = log.read()?;
+            if records.len() > epochs {
+                files::set_aside(log.path())?;
+                return log.append_all(&records[..epochs]);
+            }
+        }
+        log.cut(epochs)
+    }
+
+    /// Moves the record of epochs out of the way, because it cannot be read or belongs to a checkpoint that is lost.
+    pub fn set_records_aside(&self) -> Result<PathBuf, StoreError> {
+        files::set_aside(self.epochs().path())
+    }
+
+    /// The last status that was written, if any was.
+    pub fn status(&self) -> Result<Option<Status>, StoreError> {
+        files::read_json(&self.file("status.json"))
+    }
+
+    /// Writes the status.
+    pub fn write_status(&self, status: &Status) -> Result<(), StoreError> {
+        files::write_json(&self.file("status.json"), status)
+    }
+
+    /// How the trial stands now.
+    pub fn state(&self) -> Result<State, StoreError> {
+        let written = self.status()?.map_or(State::Waiting, |status| status.state);
+        Ok(match written {
+            over if over.is_over() => over,
+            _ if self.holder().is_some() => State::Running,
+            State::Running => State::Interrupted,
+            other => other,
+        })
+    }
+
+    /// With what, where and how it was run, if it was.
+    pub fn environment(&self) -> Result<Option<Environment>, StoreError> {
+        files::read_json(&self.file("env.json"))
+    }
+
+    /// Adds a session.
+    pub fn add_session(&self, session: Session) -> Result<(), StoreError> {
+        // A damaged file about the past must not keep the trial from going on.
+        let earlier = match self.environment() {
+            Ok(Some(environment)) => environment.earlier.into_iter().chain([environment.last]).collect(),
+            _ => Vec::new(),
+        };
+        files::write_json(&self.file("env.json"), &Environment { last: session, earlier })
+    }
+
+    /// Path of a checkpoint.
+    pub fn checkpoint(&self, name: CheckpointName) -> PathBuf {
+        self.file(name.file_name())
+    }
+
+    /// Writes the last checkpoint, after keeping the one that was there as the previous one.
+    pub fn write_last(&self, contents: &[u8]) -> Result<(), StoreError> {
+        let last = self.checkpoint(CheckpointName::Last);
+        if last.exists() {
+            files::rename(&last, &self.checkpoint(CheckpointName::Previous))?;
+        }
+        files::write_whole(&last, contents)
+    }
+
+    /// Writes the best checkpoint.
+    pub fn write_best(&self, contents: &[u8]) -> Result<(), StoreError> {
+        files::write_whole(&self.checkpoint(CheckpointName::Best), contents)
+    }
+
+    /// Moves a checkpoint out of the way because it was refused, and gives its new name.
+    pub fn refuse_checkpoint(&self, name: CheckpointName) -> Result<PathBuf, StoreError> {
+        files::set_aside(&self.checkpoint(name))
+    }
+
+    /// Path of the weights after an epoch at which the trial was probed.
+    pub fn snapshot(&self, epoch: usize) -> PathBuf {
+        self.path.join("snapshots").join(format!("epoch-{epoch}.safetensors"))
+    }
+
+    /// The epochs whose weights were kept, ascending.
+    pub fn snapshots(&self) -> Vec<usize> {
+        let entries = std::fs::read_dir(self.path.join("snapshots")).into_iter().flatten().flatten();
+        let epoch = |entry: std::fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok()
+        };
+        let mut epochs: Vec<usize> = entries.filter_map(epoch).collect();
+        epochs.sort_unstable();
+        epochs
+    }
+
+    /// Writes the weights after an epoch.
+    pub fn write_snapshot(&self, epoch: usize, contents: &[u8]) -> Result<(), StoreError> {
+        files::create_folder(&self.path.join("snapshots"))?;
+        files::write_whole(&self.snapshot(epoch), contents)
+    }
+
+    /// The probes on record, by ascending epoch: of several at one epoch the last.
+    pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
+        let mut probes = self.probe_log().read()?;
+        keep_last(&mut probes, |one, other| one.epoch == other.epoch);
+        probes.sort_by_key(|probe| probe.epoch);
+        Ok(probes)
+    }
+
+    /// Adds a probe.
+    pub fn append_probe(&self, record: &ProbeRecord) -> Result<(), StoreError> {
+        self.probe_log().append(record)
+    }
+
+    /// Forgets the probes from an epoch on, which will be made again. A damaged file is kept aside, and its new name given.
+    pub fn cut_probes(&self, first: usize) -> Result<Option<PathBuf>, StoreError> {
+        match self.probe_log().cut(|probe| probe.epoch >= first) {
+            Ok(()) => Ok(None),
+            Err(StoreError::Damaged { .. }) => self.probe_log().set_aside().map(Some),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is on record about the sharpness of the trial's models, by ascending epoch: of several records about the same
+    /// the last.
+    pub fn sharpness(&self) -> Result<Vec<SharpnessRecord>, StoreError> {
+        let mut records = self.sharpness_log().read()?;
+        keep_last(&mut records, SharpnessRecord::is_about_the_same);
+        records.sort_by_key(|record| record.epoch);
+        Ok(records)
+    }
+
+    /// Adds a record of sharpness.
+    pub fn append_sharpness(&self, record: &SharpnessRecord) -> Result<(), StoreError> {
+        self.sharpness_log().append(record)
+    }
+
+    /// What happened while the trial was worked on.
+    pub fn events(&self) -> EventLog {
+        EventLog::new(&self.path)
+    }
+
+    fn epochs(&self) -> Epochs {
+        Epochs::new(self.file("epochs.csv"))
+    }
+
+    fn probe_log(&self) -> Log<ProbeRecord> {
+        Log::new(self.file("probes.jsonl"))
+    }
+
+    fn sharpness_log(&self) -> Log<SharpnessRecord> {
+        Log::new(self.file("sharpness.jsonl"))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// Leaves the last of records that are about the same.
+fn keep_last<T>(records: &mut Vec<T>, is_same: impl Fn(&T, &T) -> bool) {
+    let mut kept: Vec<T> = Vec::with_capacity(records.len());
+    for record in records.drain(..) {
+        kept.retain(|earlier| !is_same(earlier, &record));
+        kept.push(record);
+    }
+    *records = kept;
+}

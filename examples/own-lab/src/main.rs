@@ -1,0 +1,8 @@
+//! semfocus with a mechanism and a task of your own.
+
+mod majority;
+mod within;
+
+fn main() -> std::process::ExitCode {
+    semfocus::Lab::standard().with(within::WITHIN).with(majority::MAJORITY).main()
+}

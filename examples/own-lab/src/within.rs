@@ -1,0 +1,71 @@
+//! A mechanism of your own: the definition, which trains at once, and the fast form.
+//! `docs/adding-a-mechanism.md` walks through this file.
+
+use std::sync::Arc;
+
+use semfocus::burn::tensor::{Bool, Tensor};
+use semfocus::nn::registry::Parameter;
+use semfocus::nn::{Family, Key, Mechanism, MechanismInfo, RowRule, Selection, Site};
+
+// [definition]
+/// `within:m`: every query keeps the keys whose score is at most `m` below its best one, as many as there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Within {
+    margin: f32,
+}
+
+impl Mechanism for Within {
+    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+        let best = scores.clone().max_dim(3); // [batch, heads, queries, 1]
+        scores.clone().greater_equal(best - self.margin)
+    }
+
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::Rule(Arc::new(*self))) // leave this method out until there is a `RowRule`
+    }
+}
+
+/// What `list mechanisms` says about it, and how it is built.
+pub(crate) const WITHIN: MechanismInfo = MechanismInfo {
+    name: "within",
+    family: Family::InputDependent,
+    summary: "the keys whose score is at most m below the best one",
+    source: "an example",
+    size: Some(Parameter { name: "m", meaning: "the margin below the best score", min: 1, max: 100, example: 2 }),
+    allows_globals: false,
+    build: |spec| Arc::new(Within { margin: spec.size.unwrap_or(2) as f32 }),
+};
+// [end of definition]
+
+// [fast form]
+impl RowRule for Within {
+    fn select(&self, _row: Key, scores: &[f32], kept: &mut Vec<u32>) {
+        let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        kept.extend((0..).zip(scores).filter(|(_, score)| **score >= best - self.margin).map(|(key, _)| key));
+    }
+}
+// [end of fast form]
+
+#[cfg(test)]
+mod tests {
+    use semfocus::nn::Registry;
+    use semfocus::nn::conformance::{Case, Scores, check, specs};
+
+    use super::WITHIN;
+
+    // [test]
+    #[test]
+    fn both_forms_agree() {
+        let registry = Registry::standard().with(WITHIN);
+        for length in [1, 2, 7, 40] {
+            for spec in specs(&WITHIN, length) {
+                for scores in [Scores::Ordinary, Scores::Equal, Scores::Ties, Scores::Huge] {
+                    let case =
+                        Case { batch: 3, length, d_model: 16, heads: 2, d_head: 8, dropout: 0.1, scores, seed: 3 };
+                    check(&registry, &spec, case).unwrap();
+                }
+            }
+        }
+    }
+    // [end of test]
+}
