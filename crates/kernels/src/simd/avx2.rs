@@ -37,24 +37,97 @@ pub(super) unsafe fn sum_halves(a: __m256) -> f32 {
     }
 }
 
-/// Dropout from the columns times their step.
+/// Operations on eight lanes, of which a vector has two. They are functions and not closures: a closure is compiled without
+/// the instruction set of the function it is inlined into, and every intrinsic in it becomes a call.
 ///
 /// # Safety
-/// The processor must have AVX2.
-#[inline(always)]
-unsafe fn drop_by_steps(v: __m256, (low, high): (u32, u32), steps: __m256i, dropout: &Dropout) -> __m256 {
-    // SAFETY: the caller guarantees the instruction set; no memory is touched.
-    unsafe {
-        let mut x = _mm256_add_epi32(steps, _mm256_set1_epi32(low as i32));
-        x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
-        x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_1 as i32));
-        x = _mm256_xor_si256(x, _mm256_set1_epi32(high as i32));
-        x = _mm256_xor_si256(x, _mm256_srli_epi32::<15>(x));
-        x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_2 as i32));
-        x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
-        // Unsigned x >= threshold, as max(x, threshold) == x.
-        let stays = _mm256_cmpeq_epi32(_mm256_max_epu32(x, _mm256_set1_epi32(dropout.threshold as i32)), x);
-        _mm256_and_ps(_mm256_mul_ps(v, _mm256_set1_ps(dropout.scale)), _mm256_castsi256_ps(stays))
+/// The processor must have AVX2 and FMA. No function but `dropout_at` touches memory.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "the contract above holds for all of them")]
+mod half {
+    use super::*;
+
+    #[inline(always)]
+    pub(super) unsafe fn pow2(n: __m256) -> __m256 {
+        unsafe {
+            let exponent = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn where_positive(condition: __m256, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_GT_OQ>(condition, _mm256_setzero_ps())) }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn below_or(a: __m256, limit: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_LT_OQ>(a, limit)) }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn greater(a: __m256, b: __m256) -> u32 {
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u32 }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn replace(a: __m256, b: __m256, lanes: u32) -> __m256 {
+        unsafe {
+            let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(lanes as i32), bit), bit);
+            _mm256_blendv_ps(a, b, _mm256_castsi256_ps(set))
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn first_or(n: usize, a: __m256, b: __m256, first: i32) -> __m256 {
+        unsafe {
+            let lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
+            let first = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
+            _mm256_blendv_ps(b, a, _mm256_castsi256_ps(first))
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn dropout(v: __m256, key_words: (u32, u32), column: u32, dropout: &Dropout) -> __m256 {
+        unsafe {
+            let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let start = column.wrapping_mul(random::COLUMN_STEP);
+            let steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(random::COLUMN_STEP as i32));
+            drop_by_steps(v, key_words, _mm256_add_epi32(steps, _mm256_set1_epi32(start as i32)), dropout)
+        }
+    }
+
+    /// # Safety
+    /// `columns` must be valid for reading eight values.
+    #[inline(always)]
+    pub(super) unsafe fn dropout_at(
+        v: __m256,
+        key_words: (u32, u32),
+        columns: *const u32,
+        dropout: &Dropout,
+    ) -> __m256 {
+        unsafe {
+            let columns = _mm256_loadu_si256(columns.cast());
+            let steps = _mm256_mullo_epi32(columns, _mm256_set1_epi32(random::COLUMN_STEP as i32));
+            drop_by_steps(v, key_words, steps, dropout)
+        }
+    }
+
+    /// Dropout from the columns times their step.
+    #[inline(always)]
+    unsafe fn drop_by_steps(v: __m256, (low, high): (u32, u32), steps: __m256i, dropout: &Dropout) -> __m256 {
+        unsafe {
+            let mut x = _mm256_add_epi32(steps, _mm256_set1_epi32(low as i32));
+            x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+            x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_1 as i32));
+            x = _mm256_xor_si256(x, _mm256_set1_epi32(high as i32));
+            x = _mm256_xor_si256(x, _mm256_srli_epi32::<15>(x));
+            x = _mm256_mullo_epi32(x, _mm256_set1_epi32(random::MIX_2 as i32));
+            x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+            // Unsigned x >= threshold, as max(x, threshold) == x.
+            let stays = _mm256_cmpeq_epi32(_mm256_max_epu32(x, _mm256_set1_epi32(dropout.threshold as i32)), x);
+            _mm256_and_ps(_mm256_mul_ps(v, _mm256_set1_ps(dropout.scale)), _mm256_castsi256_ps(stays))
+        }
     }
 }
 
@@ -129,49 +202,32 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn pow2(self, n: Self::F) -> Self::F {
-        let half = |n| unsafe {
-            let exponent = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
-        };
-        (half(n.0), half(n.1))
+        unsafe { (half::pow2(n.0), half::pow2(n.1)) }
     }
 
     #[inline(always)]
     fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
-        let half = |c, a, b| unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_GT_OQ>(c, _mm256_setzero_ps())) };
-        (half(condition.0, a.0, b.0), half(condition.1, a.1, b.1))
+        unsafe { (half::where_positive(condition.0, a.0, b.0), half::where_positive(condition.1, a.1, b.1)) }
     }
 
     #[inline(always)]
     fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
-        let half = |a, limit, b| unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_LT_OQ>(a, limit)) };
-        (half(a.0, limit.0, b.0), half(a.1, limit.1, b.1))
+        unsafe { (half::below_or(a.0, limit.0, b.0), half::below_or(a.1, limit.1, b.1)) }
     }
 
     #[inline(always)]
     fn greater(self, a: Self::F, b: Self::F) -> u32 {
-        let half = |a, b| unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u32 };
-        half(a.0, b.0) | half(a.1, b.1) << 8
+        unsafe { half::greater(a.0, b.0) | half::greater(a.1, b.1) << 8 }
     }
 
     #[inline(always)]
     fn replace(self, a: Self::F, lanes: u32, b: Self::F) -> Self::F {
-        let half = |a, b, lanes: u32| unsafe {
-            let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-            let set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(lanes as i32), bit), bit);
-            _mm256_blendv_ps(a, b, _mm256_castsi256_ps(set))
-        };
-        (half(a.0, b.0, lanes & 0xff), half(a.1, b.1, lanes >> 8 & 0xff))
+        unsafe { (half::replace(a.0, b.0, lanes & 0xff), half::replace(a.1, b.1, lanes >> 8 & 0xff)) }
     }
 
     #[inline(always)]
     fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
-        let half = |a, b, first: i32| unsafe {
-            let lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
-            let first = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
-            _mm256_blendv_ps(b, a, _mm256_castsi256_ps(first))
-        };
-        (half(a.0, b.0, 0), half(a.1, b.1, 8))
+        unsafe { (half::first_or(n, a.0, b.0, 0), half::first_or(n, a.1, b.1, 8)) }
     }
 
     #[inline(always)]
@@ -181,23 +237,22 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn dropout(self, v: Self::F, key_words: (u32, u32), column: u32, dropout: &Dropout) -> Self::F {
-        let half = |v, first: u32| unsafe {
-            let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-            let start = column.wrapping_add(first).wrapping_mul(random::COLUMN_STEP);
-            let steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(random::COLUMN_STEP as i32));
-            drop_by_steps(v, key_words, _mm256_add_epi32(steps, _mm256_set1_epi32(start as i32)), dropout)
-        };
-        (half(v.0, 0), half(v.1, 8))
+        unsafe {
+            (
+                half::dropout(v.0, key_words, column, dropout),
+                half::dropout(v.1, key_words, column.wrapping_add(8), dropout),
+            )
+        }
     }
 
     #[inline(always)]
     fn dropout_at(self, v: Self::F, key_words: (u32, u32), columns: &[u32; LANES], dropout: &Dropout) -> Self::F {
-        let half = |v, columns: *const u32| unsafe {
-            let columns = _mm256_loadu_si256(columns.cast());
-            let steps = _mm256_mullo_epi32(columns, _mm256_set1_epi32(random::COLUMN_STEP as i32));
-            drop_by_steps(v, key_words, steps, dropout)
-        };
-        (half(v.0, columns.as_ptr()), half(v.1, columns[8..].as_ptr()))
+        unsafe {
+            (
+                half::dropout_at(v.0, key_words, columns.as_ptr(), dropout),
+                half::dropout_at(v.1, key_words, columns[8..].as_ptr(), dropout),
+            )
+        }
     }
 
     #[inline(always)]
