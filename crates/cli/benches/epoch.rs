@@ -128,7 +128,7 @@ fn time_run(lab: &Lab, plan: &(Experiment, Plan), dir: &Path, sharing: Sharing) 
     let program = Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: None,
-        instruction_set: semfocus_nn::instruction_set(),
+        instruction_set: format!("{:?}", semfocus_nn::InstructionSet::current()),
         device: device.name().to_owned(),
     };
     let session = Session::here(program, sharing.threads, sharing.jobs);

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 pub use burn;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use semfocus_lab::{Device, Part};
+use semfocus_nn::InstructionSet;
 pub use {semfocus_nn as nn, semfocus_tasks as tasks};
 
 /// A laboratory with its command line.
@@ -52,6 +53,10 @@ impl Lab {
     pub fn main(&self) -> ExitCode {
         semfocus_nn::keep_freed_memory();
         let cli = Cli::parse();
+        if let Err(error) = InstructionSet::preferred() {
+            eprintln!("error: {error}");
+            return ExitCode::from(Exit::WrongUsage.code());
+        }
         let mut out = BufWriter::new(io::stdout().lock());
         let result = run(cli, &self.0, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Error::from));
         let exit = result.unwrap_or_else(|error| match error {

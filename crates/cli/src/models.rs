@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args as ClapArgs;
 use semfocus_lab::jobs::{Executor, Job, Sharing};
 use semfocus_lab::{Device, Lab, TrainedModel};
+use semfocus_nn::InstructionSet;
 use semfocus_store::{CheckpointName, End, Program, Session, State, Store, TrialFolder};
 
 use crate::progress::Progress;
@@ -101,7 +102,7 @@ pub(crate) fn session(device: &Device, sharing: Sharing) -> Session {
     let program = Program {
         version: crate::VERSION.to_owned(),
         commit: crate::COMMIT.map(str::to_owned),
-        instruction_set: semfocus_nn::instruction_set(),
+        instruction_set: format!("{:?}", InstructionSet::current()),
         device: device.name().to_owned(),
     };
     Session::here(program, sharing.threads, sharing.jobs)

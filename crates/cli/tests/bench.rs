@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::semfocus;
+use std::process::Command;
+
+use common::{Scratch, assert_same_bits, semfocus};
 
 #[test]
 fn json_has_the_fields_that_scripts_rely_on() {
@@ -48,4 +50,39 @@ fn bad_mechanisms_and_numbers_are_explained() {
         assert!(output.stderr.contains(message), "{arguments:?}: {}", output.stderr);
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn an_instruction_set_can_be_chosen_and_changes_no_bit() {
+    let scratch = Scratch::new("instructions");
+    for set in sets() {
+        let bench =
+            ["bench", "--length", "8", "--seconds", "0", "--mechanisms", "topk:5", "--json", "--instructions", set];
+        let report: serde_json::Value = serde_json::from_str(&semfocus(&bench).stdout).unwrap();
+        assert_eq!(report["instructions"], set);
+        let run = [
+            "run",
+            "even-pairs",
+            "--smoke",
+            "-s",
+            "data.length=10",
+            "-s",
+            "model.blocks=1",
+            "-s",
+            "model.dropout=0.2",
+            "-q",
+        ];
+        let mut program = Command::new(env!("CARGO_BIN_EXE_semfocus"));
+        let program = program.args(run).args(["-o", &scratch.path(set)]).env("SEMFOCUS_INSTRUCTIONS", set);
+        assert!(program.output().unwrap().status.success());
+        assert_same_bits(&scratch.path("portable"), &scratch.path(set));
+    }
+    let wrong = semfocus(&["bench", "--instructions", "sse9"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("this machine has no instruction set `sse9`"), "{}", wrong.stderr);
+}
+
+/// The instruction sets of this machine.
+fn sets() -> Vec<&'static str> {
+    let wrong = semfocus(&["bench", "--instructions", "none"]).stderr;
+    ["portable", "avx2", "avx512", "neon"].into_iter().filter(|set| wrong.contains(set)).collect()
 }

@@ -28,5 +28,5 @@ pub use memory::keep_freed_memory;
 pub use mlp::{MlpGradients, MlpKernel, MlpSaved};
 pub use selection::{FusedWeighting, KeptKeys, RowRule, Selection};
 pub use semfocus_core::{Activation, Key};
-pub use simd::InstructionSet;
+pub use simd::{INSTRUCTIONS, InstructionSet};
 pub use topk::TopKRule;

@@ -55,10 +55,7 @@ pub use observer::{LayerTrace, ObservedLayer};
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
 pub use semfocus_core::{Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks};
-pub use semfocus_kernels::{Dropout, KeptKeys, ObservedRow, RowObserver, RowRule, Selection, keep_freed_memory};
+pub use semfocus_kernels::{
+    Dropout, InstructionSet, KeptKeys, ObservedRow, RowObserver, RowRule, Selection, keep_freed_memory,
+};
 pub use spec::SpecError;
-
-/// The vector instructions that the fused operators use on this machine.
-pub fn instruction_set() -> String {
-    format!("{:?}", semfocus_kernels::InstructionSet::current())
-}

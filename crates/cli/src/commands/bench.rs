@@ -8,11 +8,12 @@ use burn::module::Module;
 use clap::Args as ClapArgs;
 use semfocus_lab::estimate::random_batch;
 use semfocus_lab::{Device, Lab};
-use semfocus_nn::{Encoder, ModelConfig, Pass, cost, train};
+use semfocus_nn::{Encoder, InstructionSet, ModelConfig, Pass, cost, train};
 use serde::Serialize;
 
 use crate::Error;
 use crate::output::emit;
+use crate::text::counted;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -35,6 +36,12 @@ pub(crate) struct Args {
     /// Measure the reference form instead of the fused operators
     #[arg(long)]
     reference: bool,
+    /// Instruction set of the fused operators [default: the best of this machine]
+    ///
+    /// Results do not depend on it, only speed does. The environment variable SEMFOCUS_INSTRUCTIONS chooses one for every
+    /// command.
+    #[arg(long, value_name = "portable|avx2|avx512", value_parser = InstructionSet::from_name)]
+    instructions: Option<InstructionSet>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -52,6 +59,8 @@ const MAX_GRADIENT_NORM: f64 = 0.5;
 struct Report {
     gemm_gflops: f64,
     threads: usize,
+    instructions: &'static str,
+    /// The same as scripts of earlier versions expect it.
     instruction_set: String,
     cases: Vec<Case>,
 }
@@ -74,6 +83,9 @@ struct Case {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    if let Some(instructions) = args.instructions {
+        instructions.force();
+    }
     let attentions = args.mechanisms.iter().map(|name| lab.attention(name)).collect::<Result<Vec<_>, _>>()?;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
@@ -85,7 +97,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     let mut report = Report {
         gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
         threads,
-        instruction_set: semfocus_nn::instruction_set(),
+        instructions: InstructionSet::current().name(),
+        instruction_set: format!("{:?}", InstructionSet::current()),
         cases: Vec::new(),
     };
     for &length in &args.length {
@@ -183,8 +196,8 @@ fn peak_memory_mib() -> Option<f64> {
 }
 
 fn print_table(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { gemm_gflops, threads, instruction_set, cases } = report;
-    writeln!(out, "{threads} threads, {instruction_set}; matrix products reach {gemm_gflops:.0} GFLOP/s")?;
+    let Report { gemm_gflops, threads, instructions, cases, .. } = report;
+    writeln!(out, "{}, {instructions}; matrix products reach {gemm_gflops:.0} GFLOP/s", counted(*threads, "thread"))?;
     writeln!(out, "batch {BATCH}, width 64; share = useful arithmetic / what matrix products could do")?;
     writeln!(out)?;
     writeln!(out, "                            training              evaluation            peak")?;

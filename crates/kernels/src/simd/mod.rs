@@ -152,6 +152,9 @@ pub enum InstructionSet {
     Avx512 = 3,
 }
 
+/// The environment variable that chooses an instruction set.
+pub const INSTRUCTIONS: &str = "SEMFOCUS_INSTRUCTIONS";
+
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 impl InstructionSet {
@@ -170,7 +173,36 @@ impl InstructionSet {
         sets
     }
 
-    /// The instruction set in use: the best one, unless [`force`](Self::force) chose another.
+    /// How it is written, for instance in the environment variable [`INSTRUCTIONS`].
+    pub fn name(self) -> &'static str {
+        match self {
+            InstructionSet::Portable => "portable",
+            InstructionSet::Avx2 => "avx2",
+            InstructionSet::Avx512 => "avx512",
+        }
+    }
+
+    /// The instruction set of a name, if this machine has it.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        let available = Self::available();
+        available.iter().copied().find(|set| set.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = available.iter().map(|set| set.name()).collect();
+            format!("this machine has no instruction set `{name}`; it has {}", names.join(", "))
+        })
+    }
+
+    /// The best instruction set of this machine, or the one that the environment variable [`INSTRUCTIONS`] names.
+    pub fn preferred() -> Result<Self, String> {
+        match std::env::var(INSTRUCTIONS) {
+            Ok(name) => Self::from_name(&name).map_err(|error| format!("{INSTRUCTIONS}: {error}")),
+            Err(_) => Ok(*Self::available().last().expect("the portable form is always available")),
+        }
+    }
+
+    /// The instruction set in use: the [preferred](Self::preferred) one, unless [`force`](Self::force) chose another.
+    ///
+    /// # Panics
+    /// If the environment variable names one that this machine does not have.
     #[inline]
     pub fn current() -> InstructionSet {
         match CHOSEN.load(Ordering::Relaxed) {
@@ -178,9 +210,9 @@ impl InstructionSet {
             2 => InstructionSet::Avx2,
             3 => InstructionSet::Avx512,
             _ => {
-                let best = *Self::available().last().expect("the portable form is always available");
-                CHOSEN.store(best as u8, Ordering::Relaxed);
-                best
+                let preferred = Self::preferred().unwrap_or_else(|error| panic!("{error}"));
+                CHOSEN.store(preferred as u8, Ordering::Relaxed);
+                preferred
             }
         }
     }
