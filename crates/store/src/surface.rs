@@ -212,3 +212,43 @@ fn read(path: &Path) -> Result<Option<StoredSurface>, StoreError> {
     let is_complete = values.len() == folder.settings.grid.cells();
     Ok(is_complete.then_some(StoredSurface { settings: folder.settings, values }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[test]
+    fn cells_are_appended_in_their_order_and_found_again_by_name() {
+        let scratch = Scratch::new("surface");
+        let trial = TrialFolder::new(scratch.path().to_owned());
+        let settings = SurfaceSettings {
+            epoch: 3,
+            weights: "abc".to_owned(),
+            directions: "path".to_owned(),
+            seed: 0,
+            draw: 0,
+            grid: Grid { side: 3, range: 0.1 + 0.2 },
+            samples: 10,
+            // Numbers of 17 digits.
+            path: (0..50).map(|epoch| (epoch, 1.0 / (3.0 + epoch as f64), -0.1 * epoch as f64)).collect(),
+        };
+        let folder = SurfaceFolder::new(&trial, settings.clone());
+        crate::files::create_folder(folder.path()).unwrap();
+        folder.begin().unwrap();
+        let value = |cell: usize| Evaluation { loss: 1.0 / (cell as f64 + 0.3), accuracy: 0.25 };
+        folder.append(0, &[value(0), value(1)]).unwrap();
+        assert_eq!(trial.surface(&settings.name()).unwrap(), None, "it is not complete");
+        // A process dies while it writes the third cell.
+        let cells = folder.path().join("cells.csv");
+        let text = std::fs::read_to_string(&cells).unwrap();
+        std::fs::write(&cells, format!("{text}2,0.3,-0.3")).unwrap();
+        folder.begin().unwrap();
+        assert_eq!(folder.cells().unwrap(), [value(0), value(1)]);
+        folder.append(2, &(2..9).map(value).collect::<Vec<_>>()).unwrap();
+        let stored = trial.surface(&settings.name()).unwrap().unwrap();
+        assert_eq!((&stored.settings, stored.values.len(), stored.values[8]), (&settings, 9, value(8)));
+        assert_eq!(stored.settings.name(), settings.name());
+        assert_eq!(trial.surfaces().unwrap(), [stored]);
+    }
+}

@@ -105,3 +105,57 @@ fn line(record: &EpochRecord) -> String {
         "{epoch},{lr},{train_loss},{train_accuracy},{heldout_loss},{heldout_accuracy},{grad_norm},{seconds:.3},{FORMAT}"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    fn record(epoch: usize) -> EpochRecord {
+        let third = epoch as f64 / 3.0;
+        EpochRecord {
+            epoch,
+            lr: 0.1,
+            train_loss: third,
+            train_accuracy: 1.0 / third,
+            heldout_loss: third * third,
+            heldout_accuracy: 0.5,
+            grad_norm: third.sqrt(),
+            seconds: 1.25,
+        }
+    }
+
+    #[test]
+    fn a_reader_follows_the_epochs_and_numbers_keep_their_bits() {
+        let scratch = Scratch::new("epochs");
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"));
+        let mut cursor = Cursor::default();
+        assert_eq!(epochs.read_from(&mut cursor).unwrap(), []);
+        epochs.append_all(&[record(1), record(2)]).unwrap();
+        assert_eq!(epochs.read_from(&mut cursor).unwrap(), [record(1), record(2)]);
+        epochs.append(&record(3)).unwrap();
+        assert_eq!(epochs.read_from(&mut cursor).unwrap(), [record(3)]);
+        epochs.cut(1).unwrap();
+        assert_eq!(epochs.read().unwrap(), [record(1)]);
+        epochs.append(&record(2)).unwrap();
+        let text = std::fs::read_to_string(epochs.path()).unwrap();
+        assert_eq!(text.lines().next(), Some(HEADER));
+        assert!(text.lines().skip(1).all(|line| line.ends_with(",1.250,1")), "{text}");
+    }
+
+    #[test]
+    fn damage_and_newer_formats_are_told_apart() {
+        let scratch = Scratch::new("epochs-damage");
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"));
+        let read = |lines: &str| {
+            std::fs::write(epochs.path(), format!("{HEADER}\n{lines}\n")).unwrap();
+            epochs.read()
+        };
+        assert!(matches!(read("1,0.1,1,1,1,1,1,1,2"), Err(StoreError::Newer { format: 2, .. })));
+        for damaged in ["1,0.1,1,1,1,1,1,1", "1,0.1,x,1,1,1,1,1,1", "2,0.1,1,1,1,1,1,1,1"] {
+            assert!(matches!(read(damaged), Err(StoreError::Damaged { .. })), "{damaged}");
+        }
+        std::fs::write(epochs.path(), "epoch,loss\n1,2\n").unwrap();
+        assert!(matches!(epochs.read(), Err(StoreError::Damaged { .. })));
+    }
+}
