@@ -76,7 +76,7 @@ impl FromStr for Device {
             ("wgpu", index) => BurnDevice::wgpu(gpu(index)),
             #[cfg(feature = "metal")]
             ("metal", index) => BurnDevice::metal(gpu(index)),
-            ("cuda" | "rocm" | "wgpu" | "metal", _) => {
+            (kind, _) if ["cuda", "metal", "rocm", "wgpu"].contains(&kind) => {
                 return Err(format!(
                     "this program was built without {kind}; build it with `cargo build --release --features {kind}`"
                 ));
