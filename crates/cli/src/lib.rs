@@ -1,10 +1,22 @@
 //! The command line of semfocus as a library, so that a program of your own has all of it with your mechanism or task:
 //!
 //! ```no_run
-//! # use semfocus::nn::MechanismInfo;
-//! # const MINE: fn() -> MechanismInfo = || unimplemented!();
+//! use std::sync::Arc;
+//!
+//! use semfocus::nn::{Family, MechanismInfo, mechanisms};
+//!
+//! const MINE: MechanismInfo = MechanismInfo {
+//!     name: "mine",
+//!     family: Family::Control,
+//!     summary: "all keys, like full attention",
+//!     source: "an example",
+//!     size: None,
+//!     allows_globals: false,
+//!     build: |_| Arc::new(mechanisms::Full), // your type here
+//! };
+//!
 //! fn main() -> std::process::ExitCode {
-//!     semfocus::Lab::standard().with(MINE()).main()
+//!     semfocus::Lab::standard().with(MINE).main()
 //! }
 //! ```
 //!

@@ -158,7 +158,8 @@ fn measured<'a>(trials: &'a [Observed], mechanism: &'a str) -> impl Iterator<Ite
     of_mechanism.filter_map(|observed| Some((&observed.trial, observed.measures.as_ref()?)))
 }
 
-/// The smallest number of epochs of the trials that have not reached the target; the largest of all if every trial has.
+/// How many epochs every trial was observed for, unless it reached the target earlier. If all trials reached it, the epoch in
+/// which the last one did.
 fn horizon(trials: &[Observed]) -> f64 {
     let measures = trials.iter().filter_map(|observed| observed.measures.as_ref());
     let times = measures.map(|measures| measures.time_to_target);

@@ -17,10 +17,10 @@ pub struct Robustness {
     pub faster: usize,
     /// Points at which it learns slower, or is slower with all of too few seeds.
     pub slower: usize,
-    /// The smallest speed-up, and its point.
+    /// Minimum speed-up over the grid, and the point that has it.
     #[serde(rename = "least")]
     pub min: Option<(Ratio, String)>,
-    /// The largest speed-up, and its point.
+    /// Maximum speed-up over the grid, and the point that has it.
     #[serde(rename = "greatest")]
     pub max: Option<(Ratio, String)>,
 }

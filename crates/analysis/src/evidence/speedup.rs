@@ -59,7 +59,8 @@ impl Speedup {
     /// are bounded from above as from below.
     ///
     /// If one trial of a pair has not reached the target, the ratio has a lower or an upper bound; if neither has, it has
-    /// none. The median of the smallest possible ratios and that of the largest possible ones bound the median ratio.
+    /// none. The median of the lower bounds and the median of the upper bounds then bracket
+    /// the median ratio.
     pub fn new(pairs: &[(Cost, Cost)], seed: u64) -> Option<Self> {
         let bounds = |&(baseline, mechanism): &(Cost, Cost)| {
             let ratio = baseline.amount / mechanism.amount;

@@ -89,7 +89,7 @@ impl Verdict<Learning> {
         let finding = match () {
             () if p < LEVEL && lean > 0.0 => Learning::Faster,
             () if p < LEVEL => Learning::Slower,
-            // With all seeds on one side the permutation p-value is the smallest possible.
+            // If all seeds agree, the permutation test cannot give a lower p-value.
             () if too_few && lean > 0.0 && comparison.log_rank.p_value <= min_log_rank_p(pairs) => {
                 Learning::FasterInAll
             }
@@ -183,13 +183,13 @@ fn p_equation(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
-/// The smallest p-value possible in the log-rank test over all divisions of n + n trials.
+/// The lowest p-value that the permutation log-rank test can give with this many trials per group.
 fn min_log_rank_p(pairs: usize) -> f64 {
     let divisions: f64 = (1..=pairs).map(|i| (pairs + i) as f64 / i as f64).product();
     2.0 / divisions + 1e-9
 }
 
-/// The smallest p-value possible in the signed-rank test of n differences.
+/// The lowest p-value that the signed-rank test can give with this many pairs.
 fn min_signed_rank_p(pairs: usize) -> f64 {
     2.0 / 2f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))
 }
