@@ -131,14 +131,9 @@ pub enum StoreError {
         /// How the new one differs from it, in words.
         differences: Vec<String>,
     },
-    /// The stored experiment cannot be read.
-    #[error("{error}")]
-    Experiment {
-        /// Its file, which the message names already.
-        path: PathBuf,
-        /// What is wrong.
-        error: ExperimentError,
-    },
+    /// The stored experiment cannot be read; the message names the file.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
 }
 
 impl StoreError {
@@ -217,7 +212,7 @@ impl Store {
         let path = self.experiment_path();
         let text = files::read_text(&path)?.ok_or_else(|| StoreError::damaged(&path, "it is missing"))?;
         let name = path.display().to_string();
-        Experiment::from_toml(&name, &text).map_err(|error| StoreError::Experiment { path, error })
+        Ok(Experiment::from_toml(&name, &text)?)
     }
 
     /// The trials that `trials.csv` lists, in their order.
@@ -259,8 +254,7 @@ impl Store {
         let present = self.index()?;
         let is_kept = |entry: &IndexEntry| planned.get(&entry.id).is_some_and(|epochs| *epochs >= entry.epochs);
         if !present.iter().all(is_kept) {
-            let failed = |error| StoreError::Experiment { path: self.experiment_path(), error };
-            let differences = experiment.differences(&self.experiment()?, &AnyName).map_err(failed)?;
+            let differences = experiment.differences(&self.experiment()?, &AnyName)?;
             return Err(StoreError::OtherExperiment { path: self.dir.clone(), differences });
         }
         let is_longer = present.iter().any(|entry| planned[&entry.id] != entry.epochs);

@@ -10,7 +10,7 @@ use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::{Experiment, Request, Scale, fnv_1a};
 use semfocus_lab::estimate::{Estimator, disk};
 use semfocus_lab::jobs::{Executor, Job, Sharing, Train};
-use semfocus_lab::{Lab, Plan};
+use semfocus_lab::{Lab, Plan, Trial};
 use semfocus_store::{End, Found, State, Store};
 use serde::Serialize;
 
@@ -79,8 +79,11 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     if !args.quiet {
         introduce(&experiment, &plan, &dir, found)?;
     }
-    let jobs: Vec<Train> =
-        plan.trials.into_iter().map(|trial| Train::new(trial.clone(), store.trial(trial.id))).collect();
+    let train = |trial: Trial| {
+        let folder = store.trial(trial.id);
+        Train::new(trial, folder)
+    };
+    let jobs: Vec<Train> = plan.trials.into_iter().map(train).collect();
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
     let progress = Progress::new(&jobs, "steps", sharing, args.quiet, stop.clone());
     let device = &args.device.device;

@@ -197,7 +197,8 @@ impl Trainer {
 
     /// Loss and accuracy of a model of this trial on the test split.
     pub fn test(&self, model: &Encoder) -> Evaluation {
-        self.evaluate(model, &self.data.test, None, &mut TEST_PASS.clone()).expect("nothing asks it to stop")
+        let mut pass = TEST_PASS;
+        self.evaluate(model, &self.data.test, None, &mut pass).expect("nothing asks it to stop")
     }
 
     /// Everything needed to continue from here.

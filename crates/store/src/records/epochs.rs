@@ -9,7 +9,7 @@ use crate::cursor::{Cursor, Lines};
 use crate::{StoreError, files};
 
 /// The version of the format that is written, the last column of every line; versions up to it can be read.
-pub const FORMAT: u32 = 1;
+const FORMAT: u32 = 1;
 
 const HEADER: &str = "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,format";
 

@@ -7,7 +7,6 @@ mod probes;
 mod sharpness;
 
 pub(crate) use epochs::Epochs;
-pub use epochs::FORMAT as EPOCHS_FORMAT;
 pub(crate) use log::Log;
 pub use probes::{LayerNorms, LayerRecord, LinearNorm, ModelNorms, ProbeRecord, QUANTILES, Relevance, Summary};
 pub use sharpness::{Sharpness, SharpnessRecord};
