@@ -3,11 +3,12 @@
 use crate::Activation;
 use crate::simd::Simd;
 
-/// `e^x`, within two units in the last place; below -87 it stays at about 1e-38.
+/// `e^x`, within two units in the last place; below -87 it stays at about 1e-38. NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(simd: S, x: S::F) -> S::F {
+    // The second operand wins when a comparison fails, so `x` comes second: NaN must pass.
+    let x = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.3), x));
     // e^x = 2^n e^r with |r| <= ln(2)/2; ln(2) in two parts keeps r exact.
-    let x = simd.min(simd.max(x, simd.splat(-87.3)), simd.splat(88.3));
     let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
     let r = simd.fma(n, simd.splat(-355.0 / 512.0), x);
     let r = simd.fma(n, simd.splat(2.121_944_4e-4), r);
@@ -116,6 +117,16 @@ mod tests {
         }
         let far = exp_of(&[-1e4; 16])[0];
         assert!((0.0..2e-38).contains(&far));
+        assert_eq!(exp_of(&[f32::NEG_INFINITY; 16])[0], far);
+    }
+
+    #[test]
+    fn exp_passes_nan_in_its_lane_only() {
+        let mut x = [1.0; 16];
+        (x[0], x[7], x[15]) = (f32::NAN, -f32::NAN, f32::NAN);
+        for (x, y) in x.into_iter().zip(exp_of(&x)) {
+            assert_eq!(y.is_nan(), x.is_nan());
+        }
     }
 
     /// Error function by its Taylor series in f64; beyond 4 its terms cancel too much.
