@@ -1,8 +1,9 @@
 //! Sixteen lanes in two AVX2 registers.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
-use super::{LANES, Simd};
+use super::{LANES, SQRT_HALF_BITS, Simd};
 use semfocus_core::random;
 
 use crate::Dropout;
@@ -55,6 +56,16 @@ mod half {
     }
 
     #[inline(always)]
+    pub(super) unsafe fn mantissa_and_exponent(a: __m256) -> (__m256, __m256) {
+        unsafe {
+            let bits = _mm256_castps_si256(a);
+            let n = _mm256_srai_epi32::<23>(_mm256_sub_epi32(bits, _mm256_set1_epi32(SQRT_HALF_BITS)));
+            let mantissa = _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(n)));
+            (mantissa, _mm256_cvtepi32_ps(n))
+        }
+    }
+
+    #[inline(always)]
     pub(super) unsafe fn where_positive(condition: __m256, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_GT_OQ>(condition, _mm256_setzero_ps())) }
     }
@@ -79,11 +90,17 @@ mod half {
     }
 
     #[inline(always)]
-    pub(super) unsafe fn first_or(n: usize, a: __m256, b: __m256, first: i32) -> __m256 {
+    pub(super) unsafe fn first_or(first: __m256i, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_blendv_ps(b, a, _mm256_castsi256_ps(first)) }
+    }
+
+    /// The first `n` of sixteen lanes, as masks of the lower eight and the upper eight.
+    #[inline(always)]
+    pub(super) unsafe fn first_masks(n: usize) -> (__m256i, __m256i) {
         unsafe {
-            let lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
-            let first = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
-            _mm256_blendv_ps(b, a, _mm256_castsi256_ps(first))
+            let n = _mm256_set1_epi32(n as i32);
+            let low = _mm256_cmpgt_epi32(n, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+            (low, _mm256_cmpgt_epi32(n, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)))
         }
     }
 
@@ -206,6 +223,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        unsafe { (_mm256_sqrt_ps(a.0), _mm256_sqrt_ps(a.1)) }
+    }
+
+    #[inline(always)]
+    fn mantissa_and_exponent(self, a: Self::F) -> (Self::F, Self::F) {
+        let (low, high) = unsafe { (half::mantissa_and_exponent(a.0), half::mantissa_and_exponent(a.1)) };
+        ((low.0, high.0), (low.1, high.1))
+    }
+
+    #[inline(always)]
     fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
         unsafe { (half::where_positive(condition.0, a.0, b.0), half::where_positive(condition.1, a.1, b.1)) }
     }
@@ -227,7 +255,10 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn first_or(self, n: usize, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (half::first_or(n, a.0, b.0, 0), half::first_or(n, a.1, b.1, 8)) }
+        unsafe {
+            let (low, high) = half::first_masks(n);
+            (half::first_or(low, a.0, b.0), half::first_or(high, a.1, b.1))
+        }
     }
 
     #[inline(always)]
@@ -252,6 +283,33 @@ impl Simd for Avx2 {
                 half::dropout_at(v.0, key_words, columns.as_ptr(), dropout),
                 half::dropout_at(v.1, key_words, columns[8..].as_ptr(), dropout),
             )
+        }
+    }
+
+    #[inline(always)]
+    fn load_some(self, from: &[f32]) -> Self::F {
+        if from.len() >= LANES {
+            return self.load(from);
+        }
+        // Lanes that are not in the mask are not read.
+        unsafe {
+            let (low, high) = half::first_masks(from.len());
+            let at = from.as_ptr();
+            (_mm256_maskload_ps(at, low), _mm256_maskload_ps(at.wrapping_add(8), high))
+        }
+    }
+
+    #[inline(always)]
+    fn store_new(self, to: &mut [MaybeUninit<f32>], v: Self::F) {
+        let at = to.as_mut_ptr().cast();
+        if to.len() >= LANES {
+            return unsafe { self.store_at(at, v) };
+        }
+        // Lanes that are not in the mask are not written.
+        unsafe {
+            let (low, high) = half::first_masks(to.len());
+            _mm256_maskstore_ps(at, low, v.0);
+            _mm256_maskstore_ps(at.wrapping_add(8), high, v.1);
         }
     }
 

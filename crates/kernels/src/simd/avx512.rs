@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-use super::{LANES, Simd};
+use super::{LANES, SQRT_HALF_BITS, Simd};
 use semfocus_core::random;
 
 use crate::Dropout;
@@ -111,6 +111,27 @@ impl Simd for Avx512 {
             let exponent = _mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127));
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
         }
+    }
+
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        unsafe { _mm512_sqrt_ps(a) }
+    }
+
+    #[inline(always)]
+    fn mantissa_and_exponent(self, a: Self::F) -> (Self::F, Self::F) {
+        unsafe {
+            let bits = _mm512_castps_si512(a);
+            let n = _mm512_srai_epi32::<23>(_mm512_sub_epi32(bits, _mm512_set1_epi32(SQRT_HALF_BITS)));
+            let mantissa = _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32::<23>(n)));
+            (mantissa, _mm512_cvtepi32_ps(n))
+        }
+    }
+
+    #[inline(always)]
+    fn compress(self, to: &mut [f32], v: Self::F, lanes: u32) -> usize {
+        self.store(to, unsafe { _mm512_maskz_compress_ps(lanes as u16, v) });
+        (lanes as u16).count_ones() as usize
     }
 
     #[inline(always)]

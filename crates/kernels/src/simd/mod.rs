@@ -85,6 +85,47 @@ pub(crate) trait Simd: Copy {
     /// The maximum over the lanes.
     fn max_lane(self, a: Self::F) -> f32;
 
+    /// The square root, correctly rounded.
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        let mut lanes = [0.0; LANES];
+        self.store(&mut lanes, a);
+        for lane in &mut lanes {
+            *lane = lane.sqrt();
+        }
+        self.load(&lanes)
+    }
+
+    /// For every positive normal lane `x` the pair of `m` and `n` with `x = m 2^n`, `√½ <= m < √2` and integral `n`.
+    #[inline(always)]
+    fn mantissa_and_exponent(self, a: Self::F) -> (Self::F, Self::F) {
+        let (mut mantissas, mut exponents) = ([0.0; LANES], [0.0; LANES]);
+        self.store(&mut mantissas, a);
+        for (mantissa, exponent) in mantissas.iter_mut().zip(&mut exponents) {
+            let bits = mantissa.to_bits() as i32;
+            let n = bits.wrapping_sub(SQRT_HALF_BITS) >> 23;
+            *mantissa = f32::from_bits(bits.wrapping_sub(n << 23) as u32);
+            *exponent = n as f32;
+        }
+        (self.load(&mantissas), self.load(&exponents))
+    }
+
+    /// Writes the lanes whose bit is set to the front of `to`, which has room for sixteen, and returns their number. They
+    /// keep their order; what the rest of the sixteen places holds afterwards is not defined.
+    #[inline(always)]
+    fn compress(self, to: &mut [f32], v: Self::F, lanes: u32) -> usize {
+        let to: &mut [f32; LANES] = (&mut to[..LANES]).try_into().expect("the slice has just been cut to sixteen");
+        let mut values = [0.0; LANES];
+        self.store(&mut values, v);
+        // No branch: a lane that is not wanted is written over by the next one that is.
+        let mut filled = 0;
+        for (lane, value) in values.iter().enumerate() {
+            to[filled % LANES] = *value;
+            filled += (lanes >> lane & 1) as usize;
+        }
+        filled
+    }
+
     /// The first `n` lanes of `a`, the others zero.
     #[inline(always)]
     fn keep_first(self, a: Self::F, n: usize) -> Self::F {
@@ -139,6 +180,9 @@ pub(crate) trait Simd: Copy {
         }
     }
 }
+
+/// The bits of the square root of one half.
+const SQRT_HALF_BITS: i32 = std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32;
 
 /// An instruction set that the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
