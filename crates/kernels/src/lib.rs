@@ -18,6 +18,7 @@ mod rows;
 mod selection;
 mod simd;
 mod topk;
+mod weighting;
 
 pub use attention::{AttentionGradients, AttentionKernel, AttentionSaved, ObservedRow, RowObserver, RowReader};
 pub use dropout::Dropout;
@@ -26,7 +27,8 @@ pub use inference::Inference;
 pub use linear::{LinearGradient, LinearView};
 pub use memory::keep_freed_memory;
 pub use mlp::{MlpGradients, MlpKernel, MlpSaved};
-pub use selection::{FusedWeighting, KeptKeys, RowRule, Selection};
+pub use selection::{KeptKeys, RowRule, Selection};
 pub use semfocus_core::{Activation, Key};
 pub use simd::{INSTRUCTIONS, InstructionSet};
 pub use topk::TopKRule;
+pub use weighting::FusedWeighting;

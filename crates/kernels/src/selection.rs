@@ -1,4 +1,4 @@
-//! Which keys a query keeps, and how the scores of the kept keys become weights.
+//! Which keys a query keeps.
 
 use std::sync::Arc;
 
@@ -13,16 +13,6 @@ pub enum Selection {
     Pattern(Arc<KeptKeys>),
     /// The kept keys depend on the scores, or are drawn at random.
     Rule(Arc<dyn RowRule>),
-}
-
-/// The ways to turn scores into weights that the fused attention knows.
-///
-/// To add one (sparsemax, entmax, sigmoid): add a variant here, and the compiler points at every place in `attention` that
-/// must choose by it, because each of them matches the single variant irrefutably.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FusedWeighting {
-    /// Softmax over the kept keys.
-    Softmax,
 }
 
 /// A rule that turns one row of scores into the set of kept keys.

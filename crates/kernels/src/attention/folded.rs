@@ -48,7 +48,6 @@ impl AttentionKernel<'_> {
     /// Whether folding gives the same function with less work: the scores may be off by a constant for each query, weights sum
     /// to 1, rows need no padding, and heads are about as wide as the model.
     pub(crate) fn can_be_folded(&self) -> bool {
-        let FusedWeighting::Softmax = self.weighting; // ignores a common shift, and its weights sum to 1
         let ignores_shift = match self.selection {
             Selection::Rule(rule) => rule.ignores_common_shift(),
             Selection::All | Selection::Pattern(_) => true,
@@ -56,7 +55,11 @@ impl AttentionKernel<'_> {
         let is_plain = self.weight_dropout.is_none() && self.output_dropout.is_none();
         let (length, width, head_width) = (self.length, self.width, self.head_width);
         let saves = 2 * width * width + 2 * length * width <= 4 * width * head_width + 2 * length * head_width;
-        ignores_shift && is_plain && saves && width == crate::simd::padded(width)
+        self.weighting == FusedWeighting::Softmax
+            && ignores_shift
+            && is_plain
+            && saves
+            && width == crate::simd::padded(width)
     }
 
     /// Folds the maps, in double precision.

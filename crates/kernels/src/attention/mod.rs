@@ -166,7 +166,7 @@ impl AttentionKernel<'_> {
 
     /// Computes all scores again, those that a fixed pattern drops too, and shows them to the observer row by row.
     fn observe_sequence<O: RowObserver>(&self, sequence: usize, saved: &SequenceSaved, observer: &O) -> O::Observation {
-        let FusedWeighting::Softmax = self.weighting; // the weights that `RowReader::read` computes
+        self.assert_softmax();
         let mut observation = observer.begin(sequence);
         let (part, score_stride) = (self.length * padded(self.head_width), padded(self.length));
         let all: Vec<u32> = (0..self.length as u32).collect();
@@ -236,7 +236,7 @@ impl AttentionKernel<'_> {
     ///
     /// This and [`attend_backward`](Self::attend_backward) are where a new weighting chooses its own row functions.
     fn attend(&self, head: Head, sequence: usize, h: usize, context: &mut [f32]) -> HeadSaved {
-        let FusedWeighting::Softmax = self.weighting;
+        self.assert_softmax();
         let drop = self.weight_drop(sequence, h);
         match self.selection {
             Selection::All => {
@@ -398,7 +398,7 @@ impl AttentionKernel<'_> {
         context_gradient: &[f32],
         gradients: HeadGradients,
     ) {
-        let FusedWeighting::Softmax = self.weighting;
+        self.assert_softmax();
         let drop = self.weight_drop(sequence, h);
         match (saved, self.selection) {
             (HeadSaved::Dense(statistics), _) => {
@@ -423,6 +423,10 @@ impl AttentionKernel<'_> {
             key: &projected[part..2 * part],
             value: &projected[2 * part..],
         }
+    }
+
+    fn assert_softmax(&self) {
+        assert_eq!(self.weighting, FusedWeighting::Softmax, "the fused attention has no other weighting yet");
     }
 
     /// Number of a query's row over the whole batch.
