@@ -118,7 +118,7 @@ proptest! {
         seed in any::<u64>(),
         n in 1usize..700,
         scale in prop_oneof![Just(1e-3f32), Just(0.02), Just(1.0 / 3.0), Just(1.0), Just(5.0), Just(100.0), Just(1e4)],
-        shift in prop_oneof![Just(0.0f32), -30f32..30.0, Just(1e4), Just(-1e4)],
+        shift in prop_oneof![Just(0.0f32), -30f32..30.0, Just(1e4), Just(-1e4), Just(1e6)],
         // Rounded to multiples of this, for ties.
         grain in prop_oneof![Just(0.0f32), Just(0.25)],
     ) {
@@ -163,6 +163,10 @@ fn awkward_rows_equal_the_definition() {
     for row in rows.clone() {
         rows.push(row.iter().map(|z| -1.0 - z).collect());
         rows.push(row.iter().map(|z| z * 1e4).collect());
+    }
+    // Neighbours in f32 that are an eighth apart: with eight at the top, the threshold is at the others.
+    for (top, next) in [(1, 40), (5, 15), (7, 500), (8, 300), (9, 300)] {
+        rows.push([vec![1.5e6; top], vec![1.5e6 - 0.125; next]].concat());
     }
     rows.push(vec![3e38, -3e38, 0.0, 1e-38]);
     rows.push([3e38, -3e38, 3e38].repeat(40));

@@ -164,9 +164,9 @@ pub(super) fn iterated<S: Simd>(simd: S, alpha: f32, scores: &[f32], scratch: &m
     let distance = scalar(simd, math::exp(simd, simd.splat(a * ln_weight)));
     let mut reference = max - (1.0 - 1.0 / slope) * distance / a;
     let mut relative = 1.0 + a * (reference - max) / distance;
-    let is_above_threshold = relative * slope > 0.5;
+    let is_above_threshold = relative * slope > 0.01;
     if !is_above_threshold {
-        // The scores are so large that it was rounded away.
+        // Large scores are so far apart that it may have been rounded down to the threshold.
         (reference, relative) = (max, 1.0);
     }
     let ln_reference = ln_weight + scalar(simd, math::ln(simd, simd.splat(relative))) / a;
@@ -174,7 +174,7 @@ pub(super) fn iterated<S: Simd>(simd: S, alpha: f32, scores: &[f32], scratch: &m
     for _ in 0..STEPS {
         let (sum, slope) = Power::new(simd, alpha, reference, weight).sum_and_slope(simd, candidates);
         let excess = weight * sum - 1.0;
-        weight -= weight * excess / slope;
+        weight -= weight * (excess / slope).min(0.5);
         let is_far = excess.abs() > 1e-5; // not so for NaN
         if !is_far {
             break;
