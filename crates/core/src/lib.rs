@@ -28,7 +28,7 @@ pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
 pub use experiment::{AnyName, Experiment, ExperimentError, Known, Request, Scale};
 pub use mechanism::{BASELINE, MechanismSpec};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
-pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks};
+pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{OptimizerConfig, Rule};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;

@@ -26,6 +26,8 @@ pub struct ModelConfig {
     pub dropout: f64,
     /// Factor of the scores.
     pub inverse_temperature: f64,
+    /// Which keys a query can see.
+    pub visibility: Visibility,
     /// Id of the pad token, if the data has one. It is a token like any other: there is no padding mask.
     pub pad_token: Option<usize>,
     /// Quirks of the published code to reproduce; none by default.
@@ -48,6 +50,17 @@ pub enum Activation {
     Gelu,
     /// `x tanh(ln(1 + eˣ))`.
     Mish,
+}
+
+/// Which keys a query can see, before a mechanism chooses among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Visibility {
+    /// All tokens of the sequence.
+    #[default]
+    All,
+    /// Itself and the tokens before it.
+    Causal,
 }
 
 /// How the two sublayers are computed.
@@ -79,6 +92,20 @@ impl Activation {
         &[("relu", Activation::Relu), ("gelu", Activation::Gelu), ("mish", Activation::Mish)];
 }
 
+impl Visibility {
+    /// The kinds of visibility and how they are written.
+    pub const NAMES: &'static [(&'static str, Visibility)] =
+        &[("all", Visibility::All), ("causal", Visibility::Causal)];
+
+    /// Number of keys that query number `query` sees in a sequence of `length` tokens: those from the first on.
+    pub fn keys(self, query: usize, length: usize) -> usize {
+        match self {
+            Visibility::All => length,
+            Visibility::Causal => query + 1,
+        }
+    }
+}
+
 impl Engine {
     /// The engines and how they are written.
     pub const NAMES: &'static [(&'static str, Engine)] = &[("fused", Engine::Fused), ("reference", Engine::Reference)];
@@ -107,6 +134,12 @@ pub enum ConfigError {
         /// Size of the vocabulary.
         vocabulary: usize,
     },
+    /// Global tokens, which are the last of a sequence, in a causal model.
+    #[error(
+        "global tokens are the last of a sequence and see all of it, so `visibility = \"causal\"` does not allow them; \
+             leave `+gN` out"
+    )]
+    CausalGlobals,
     /// Padding asked for without a token to pad with.
     #[error("`quirks.pad_to_mask_multiple` needs a `pad_token`")]
     NothingToPadWith,
@@ -126,6 +159,7 @@ impl ModelConfig {
             activation: Activation::default(),
             dropout: 0.01,
             inverse_temperature: 1.0,
+            visibility: Visibility::default(),
             pad_token: None,
             quirks: Quirks::default(),
             engine: Engine::default(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use semfocus_kernels::{
-    Activation, AttentionKernel, Dropout, FusedWeighting, KeptKeys, Key, LinearView, MlpKernel, Selection, TopKRule,
+    Activation, AttentionKernel, Dropout, FusedWeighting, HeadNumbers, KeptKeys, Key, LinearView, MlpKernel, Selection,
+    TopKRule, Visibility,
 };
 
 const BATCH: usize = 25;
@@ -42,7 +43,13 @@ fn attention(criterion: &mut Criterion) {
                 value: map,
                 output: map,
                 selection: &selection,
+                layer: 0,
+                initial_maps: None,
+                tokens: &[],
+                visibility: Visibility::All,
                 weighting: FusedWeighting::Softmax,
+                numbers: &[HeadNumbers { temperature: 1.0, alpha: 1.5 }; 4],
+                place_site: Key::new(9),
                 scale: 0.125,
                 epsilon: 1e-5,
                 weight_dropout: Dropout::new(0.01),
@@ -54,7 +61,7 @@ fn attention(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new("forward", name), |b| b.iter(|| layer.forward(black_box(&x), true)));
             let saved = layer.forward(&x, true).1.expect("saving was asked for");
             group.bench_function(BenchmarkId::new("backward", name), |b| {
-                b.iter(|| layer.backward(black_box(&x), &saved, &x))
+                b.iter(|| layer.backward(&saved, black_box(&x)))
             });
         }
     }
@@ -84,7 +91,7 @@ fn mlp(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new("forward", &name), |b| b.iter(|| layer.forward(black_box(&x), true)));
             let saved = layer.forward(&x, true).1.expect("saving was asked for");
             group.bench_function(BenchmarkId::new("backward", &name), |b| {
-                b.iter(|| layer.backward(black_box(&x), &saved, &x))
+                b.iter(|| layer.backward(&saved, black_box(&x)))
             });
         }
     }

@@ -58,8 +58,18 @@ impl EmbeddingKernel<'_> {
     /// Gradient of the table from the gradient of the result.
     pub fn backward(&self, tokens: &[usize], gradient: &[f32]) -> Vec<f32> {
         let mut table = vec![0.0; self.table.len()];
-        add_gradients(*self, tokens, gradient, &mut table);
+        add_gradients(*self, 0, tokens, gradient, &mut table);
         table
+    }
+
+    /// The rows of one sequence, the tokens from `first_row` on.
+    pub(crate) fn forward_sequence(&self, first_row: usize, tokens: &[usize], x: &mut [MaybeUninit<f32>]) {
+        embed(*self, first_row, tokens, x);
+    }
+
+    /// Adds the gradient of the table for one sequence, the tokens from `first_row` on.
+    pub(crate) fn backward_sequence(&self, first_row: usize, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
+        add_gradients(*self, first_row, tokens, gradient, table);
     }
 }
 
@@ -85,11 +95,11 @@ dispatched! {
 
 dispatched! {
     /// In the order of the tokens and on one thread, so that the number of threads does not change a bit.
-    fn add_gradients(simd; layer: EmbeddingKernel, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
+    fn add_gradients(simd; layer: EmbeddingKernel, first_row: usize, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
         let width = layer.width;
         let scale = simd.splat(layer.scale);
         for (row, (token, gradient)) in tokens.iter().zip(gradient.chunks_exact(width)).enumerate() {
-            let words = layer.site.child(row as u64).words();
+            let words = layer.site.child((first_row + row) as u64).words();
             let sums = &mut table[token * width..(token + 1) * width];
             for (v, sums) in sums.chunks_mut(LANES).enumerate() {
                 let mut value = simd.load_some(&gradient[v * LANES..]);

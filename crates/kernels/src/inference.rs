@@ -1,41 +1,50 @@
 //! All blocks of an encoder for evaluation only. A sequence goes through the whole model before the next one starts, so that its
-//! rows stay in the nearest caches, and the maps of the attention are [folded](crate::attention).
+//! rows stay in the nearest caches, and nothing is saved for a backward pass.
 
 use rayon::prelude::*;
 
-use crate::attention::{AttentionKernel, FoldedAttention, KnownRows, SequenceBuffers};
+use crate::attention::{AttentionKernel, KnownRows, Maps, SequenceRows};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
 use crate::mlp::{MlpKernel, PackedMlp};
 use crate::rows;
 use crate::simd::padded;
 
-/// An encoder with its maps folded and packed for evaluation.
+/// An encoder with its maps packed for evaluation.
 pub struct Inference<'a> {
-    blocks: Vec<FoldedBlock<'a>>,
+    blocks: Vec<Block<'a>>,
     embedding: EmbeddingKernel<'a>,
     length: usize,
 }
 
-struct FoldedBlock<'a> {
+struct Block<'a> {
     attention: AttentionKernel<'a>,
-    folded: FoldedAttention,
+    maps: Maps,
+    initial_maps: Option<Maps>,
     mlp: MlpKernel<'a>,
     packed: PackedMlp,
 }
 
 impl<'a> Inference<'a> {
-    /// Folds and packs the maps of an encoder; `None` if one of its blocks cannot be folded or has dropout.
-    pub fn new(embedding: EmbeddingKernel<'a>, blocks: Vec<(AttentionKernel<'a>, MlpKernel<'a>)>) -> Option<Self> {
+    /// Packs the maps of an encoder for sequences of `rows` tokens in all. `None` for models that have to go layer by layer: with
+    /// dropout other than that of the attention weights, with a rule that looks at another example of the batch, or with a width
+    /// that is not a multiple of 16.
+    pub fn new(
+        embedding: EmbeddingKernel<'a>,
+        blocks: Vec<(AttentionKernel<'a>, MlpKernel<'a>)>,
+        rows: usize,
+    ) -> Option<Self> {
         let length = embedding.positions.len() / embedding.width;
-        let is_plain = |mlp: &MlpKernel| mlp.hidden_dropout.is_none() && mlp.output_dropout.is_none();
-        let fits = |(attention, mlp): &(AttentionKernel, MlpKernel)| attention.can_be_folded() && is_plain(mlp);
+        let fits = |(attention, mlp): &(AttentionKernel, MlpKernel)| {
+            let dropouts = [attention.output_dropout, mlp.hidden_dropout, mlp.output_dropout];
+            dropouts.iter().all(|dropout| dropout.is_none()) && !attention.chooses_by_another_example()
+        };
         if !blocks.iter().all(fits) || !embedding.dropout.is_none() || padded(embedding.width) != embedding.width {
             return None;
         }
         let block = |(attention, mlp): (AttentionKernel<'a>, MlpKernel<'a>)| {
-            let (folded, packed) = (attention.fold(), mlp.pack());
-            FoldedBlock { attention, folded, mlp, packed }
+            let (maps, initial_maps, packed) = (attention.maps(rows), attention.initial_maps(), mlp.pack());
+            Block { attention, maps, initial_maps, mlp, packed }
         };
         Some(Inference { blocks: blocks.into_iter().map(block).collect(), embedding, length })
     }
@@ -47,14 +56,14 @@ impl<'a> Inference<'a> {
         // that, it is worth computing those rows once.
         let is_worth_it = tokens.len() > 2 * self.embedding.table.len() / width * self.length;
         let first = self.blocks.first().filter(|_| is_worth_it);
-        let known = first.map(|block| block.attention.know_rows(&block.folded, &self.embedding));
+        let known = first.map(|block| KnownRows::new(&block.attention, &block.maps, &self.embedding));
         let mut pooled = vec![0.0; tokens.len() / self.length * width];
         let sequences = (tokens.par_chunks_exact(self.length), pooled.par_chunks_exact_mut(width)).into_par_iter();
         sequences.enumerate().for_each_init(
-            || (Buffer::stale(self.length * width), SequenceBuffers::new(self.length, width)),
-            |(x, buffers), (sequence, (tokens, pooled))| {
+            || (Buffer::stale(self.length * width), self.blocks.first().map(Block::rows)),
+            |(x, rows), (sequence, (tokens, pooled))| {
                 let x = &mut x[..self.length * width];
-                self.forward_sequence(known.as_ref(), sequence, tokens, x, buffers, pooled);
+                self.forward_sequence(known.as_ref(), sequence, tokens, x, rows.as_mut(), pooled);
             },
         );
         pooled
@@ -66,26 +75,37 @@ impl<'a> Inference<'a> {
         sequence: usize,
         tokens: &[usize],
         x: &mut [f32],
-        buffers: &mut SequenceBuffers,
+        rows: Option<&mut SequenceRows>,
         pooled: &mut [f32],
     ) {
         if known.is_none() {
             self.embedding.forward_into(tokens, x);
         }
-        for (number, FoldedBlock { attention, folded, mlp, packed }) in self.blocks.iter().enumerate() {
-            match known.filter(|_| number == 0) {
-                Some(known) => attention.forward_known(known, sequence, tokens, x, buffers),
-                None => attention.forward_folded(folded, sequence, x, buffers),
-            }
-            if number + 1 < self.blocks.len() {
-                mlp.forward_in_place(packed, x, buffers);
-            } else {
-                mlp.forward_pooled(packed, x, buffers, pooled);
-            }
-        }
-        if self.blocks.is_empty() {
+        let Some(rows) = rows else {
             rows::add_row_sums(x, self.embedding.width, pooled);
             pooled.iter_mut().for_each(|sum| *sum /= self.length as f32);
+            return;
+        };
+        for (number, Block { attention, maps, initial_maps, mlp, packed }) in self.blocks.iter().enumerate() {
+            match known.filter(|_| number == 0) {
+                Some(known) => known.gather(tokens, x, rows),
+                None => attention.project(maps, x, rows),
+            }
+            let choice = attention.rows_to_choose_by(maps, initial_maps.as_ref(), x, 0);
+            attention.attend(maps, sequence, rows, choice.as_ref());
+            attention.add_output_in_place(maps, rows, x);
+            if number + 1 < self.blocks.len() {
+                mlp.forward_in_place(packed, x, rows);
+            } else {
+                mlp.forward_pooled(packed, x, rows, pooled);
+            }
         }
+    }
+}
+
+impl Block<'_> {
+    /// Buffers for one sequence; all blocks have the same sizes.
+    fn rows(&self) -> SequenceRows {
+        SequenceRows::new(&self.attention, &self.maps)
     }
 }

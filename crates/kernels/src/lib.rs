@@ -18,17 +18,21 @@ mod rows;
 mod selection;
 mod simd;
 mod topk;
+mod training;
 mod weighting;
 
-pub use attention::{AttentionGradients, AttentionKernel, AttentionSaved, ObservedRow, RowObserver, RowReader};
+pub use attention::{
+    AttentionGradients, AttentionKernel, AttentionSaved, HeadNumbers, ObservedRow, RowObserver, RowReader,
+};
 pub use dropout::Dropout;
 pub use embedding::EmbeddingKernel;
 pub use inference::Inference;
 pub use linear::{LinearGradient, LinearView};
 pub use memory::keep_freed_memory;
 pub use mlp::{MlpGradients, MlpKernel, MlpSaved};
-pub use selection::{KeptKeys, RowRule, Selection};
-pub use semfocus_core::{Activation, Key};
+pub use selection::{KeptKeys, Row, RowRule, RuleScores, Selection};
+pub use semfocus_core::{Activation, Key, Visibility};
 pub use simd::{INSTRUCTIONS, InstructionSet};
 pub use topk::TopKRule;
+pub use training::{Training, TrainingGradients};
 pub use weighting::FusedWeighting;

@@ -22,6 +22,7 @@ pub struct LinearGradient {
 }
 
 /// Some columns of a linear map, ready for products: all of them, or those of one head.
+#[derive(Debug)]
 pub(crate) struct Columns {
     pub(crate) weight: Packed,
     /// Padded to whole vectors.

@@ -60,6 +60,7 @@ pub(crate) enum Start<'a> {
 }
 
 /// A right-hand matrix copied into panels, its columns padded with zeros to whole vectors.
+#[derive(Debug)]
 pub(crate) struct Packed {
     data: Buffer,
     depth: usize,

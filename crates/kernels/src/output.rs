@@ -20,3 +20,9 @@ pub(crate) unsafe fn written(values: Vec<MaybeUninit<f32>>) -> Vec<f32> {
     // all values are there.
     unsafe { Vec::from_raw_parts(values.as_mut_ptr().cast(), values.len(), values.capacity()) }
 }
+
+/// The same memory, to be written anew.
+pub(crate) fn as_unwritten(values: &mut [f32]) -> &mut [MaybeUninit<f32>] {
+    // SAFETY: `MaybeUninit<f32>` has the layout of `f32`, and the kernels that take such slices only write values.
+    unsafe { std::mem::transmute(values) }
+}

@@ -126,9 +126,9 @@ fn normalise_backward_rows<S: Simd, const VECTORS: usize>(
 }
 
 dispatched! {
-    /// `x + dropout(update)`: plain rows from plain rows and padded rows.
-    pub(crate) fn add_with_dropout(simd; x: &[f32], update: &[f32], width: usize, drop: RowDropout, out: &mut [MaybeUninit<f32>]) {
-        with_vectors!(width, add_with_dropout_rows::<S>(simd, x, update, width, drop, out));
+    /// `x + dropout(update + bias)`: plain rows from plain rows and padded rows.
+    pub(crate) fn add_with_dropout(simd; x: &[f32], update: &[f32], bias: &[f32], width: usize, drop: RowDropout, out: &mut [MaybeUninit<f32>]) {
+        with_vectors!(width, add_with_dropout_rows::<S>(simd, x, update, bias, width, drop, out));
     }
 }
 
@@ -137,6 +137,7 @@ fn add_with_dropout_rows<S: Simd, const VECTORS: usize>(
     simd: S,
     x: &[f32],
     update: &[f32],
+    bias: &[f32],
     width: usize,
     drop: RowDropout,
     out: &mut [MaybeUninit<f32>],
@@ -149,7 +150,7 @@ fn add_with_dropout_rows<S: Simd, const VECTORS: usize>(
     {
         let words = drop.words(row);
         for v in 0..vectors {
-            let mut value = simd.load(&update[v * LANES..]);
+            let mut value = simd.add(simd.load(&update[v * LANES..]), simd.load(&bias[v * LANES..]));
             if drops {
                 value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
             }

@@ -1,7 +1,7 @@
 //! The keys with the highest (or lowest) scores.
 
 use crate::simd::{LANES, dispatched};
-use crate::{Key, RowRule};
+use crate::{Row, RowRule};
 
 /// Keeps exactly `k` keys of every row, or all when there are fewer; ties go to the lower index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ impl RowRule for TopKRule {
         true
     }
 
-    fn select(&self, _row: Key, scores: &[f32], kept: &mut Vec<u32>) {
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        let scores = row.scores;
         let sign = if self.lowest { -1.0 } else { 1.0 };
         if self.k >= scores.len() {
             kept.extend(0..scores.len() as u32);
@@ -211,7 +212,7 @@ mod tests {
 
     fn select(rule: TopKRule, scores: &[f32]) -> Vec<u32> {
         let mut kept = Vec::new();
-        rule.select(Key::new(0), scores, &mut kept);
+        rule.select(&Row::of_scores(scores), &mut kept);
         kept
     }
 

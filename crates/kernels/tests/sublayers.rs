@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use semfocus_kernels::{
-    Activation, AttentionKernel, Dropout, FusedWeighting, InstructionSet, KeptKeys, Key, LinearView, MlpKernel,
-    Selection, TopKRule,
+    Activation, AttentionKernel, Dropout, FusedWeighting, HeadNumbers, InstructionSet, KeptKeys, Key, LinearView,
+    MlpKernel, Row, Selection, TopKRule, Visibility,
 };
 
 /// Uniform values in (-1, 1).
@@ -53,7 +53,34 @@ fn factor(dropout: Dropout, site: Key, row: usize, column: usize) -> f64 {
     f64::from(dropout.factor(site.child(row as u64), column as u32))
 }
 
-/// `parameters`: weight and bias of query, key, value, output.
+/// The weights of some scores, by their definition.
+fn weights(weighting: FusedWeighting, alpha: f64, scores: &[f64]) -> Vec<f64> {
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let count = scores.len() as f64;
+    let entmax = |alpha: f64| {
+        let raised =
+            |tau: f64| scores.iter().map(move |z| ((alpha - 1.0) * (z - max) - tau).max(0.0).powf(1.0 / (alpha - 1.0)));
+        let (mut low, mut high) = (-1.0, 0.0);
+        for _ in 0..55 {
+            let middle = (low + high) / 2.0;
+            *if raised(middle).sum::<f64>() >= 1.0 { &mut low } else { &mut high } = middle;
+        }
+        raised(low).collect()
+    };
+    match weighting {
+        FusedWeighting::Softmax => {
+            let sum: f64 = scores.iter().map(|z| (z - max).exp()).sum();
+            scores.iter().map(|z| (z - max).exp() / sum).collect()
+        }
+        FusedWeighting::Sparsemax => entmax(2.0),
+        FusedWeighting::Entmax15 => entmax(1.5),
+        FusedWeighting::Entmax => entmax(alpha),
+        FusedWeighting::Sigmoid => scores.iter().map(|z| 1.0 / (1.0 + count * (-z).exp())).collect(),
+        FusedWeighting::Relu => scores.iter().map(|z| z.max(0.0) / count).collect(),
+    }
+}
+
+/// `parameters`: weight and bias of query, key, value, output; then temperature and α of each head.
 fn attention_definition(layer: &AttentionKernel, x: &[f64], parameters: &[Vec<f64>]) -> Vec<f64> {
     let (length, width, heads, head_width) = (layer.length, layer.width, layer.heads, layer.head_width);
     let inner = heads * head_width;
@@ -63,27 +90,28 @@ fn attention_definition(layer: &AttentionKernel, x: &[f64], parameters: &[Vec<f6
         let [q, k, v] = [0, 2, 4].map(|p| apply(&n, &parameters[p], &parameters[p + 1], width, inner));
         let mut context = vec![0.0; length * inner];
         for h in 0..heads {
+            let (temperature, alpha) = (parameters[8][2 * h], parameters[8][2 * h + 1]);
             for i in 0..length {
                 let row = (b * heads + h) * length + i;
+                let visible = if layer.visibility == Visibility::Causal { i + 1 } else { length };
                 let at = |m: &[f64], t: usize, c: usize| m[t * inner + h * head_width + c];
-                let scores: Vec<f64> = (0..length)
-                    .map(|j| f64::from(layer.scale) * (0..head_width).map(|c| at(&q, i, c) * at(&k, j, c)).sum::<f64>())
+                let factor_of_scores = f64::from(layer.scale) * temperature;
+                let scores: Vec<f64> = (0..visible)
+                    .map(|j| factor_of_scores * (0..head_width).map(|c| at(&q, i, c) * at(&k, j, c)).sum::<f64>())
                     .collect();
                 let mut kept = Vec::new();
                 match layer.selection {
-                    Selection::All => kept.extend(0..length as u32),
+                    Selection::All => kept.extend(0..visible as u32),
                     Selection::Pattern(pattern) => kept.extend_from_slice(pattern.row(i)),
                     Selection::Rule(rule) => {
                         let scores: Vec<f32> = scores.iter().map(|&s| s as f32).collect();
-                        rule.select(layer.rule_site.child(row as u64), &scores, &mut kept);
+                        rule.select(&Row::of_scores(&scores), &mut kept);
                     }
                 }
-                let max = kept.iter().map(|&j| scores[j as usize]).fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = kept.iter().map(|&j| (scores[j as usize] - max).exp()).sum();
-                for &j in &kept {
+                let kept_scores: Vec<f64> = kept.iter().map(|&j| scores[j as usize]).collect();
+                for (&j, weight) in kept.iter().zip(weights(layer.weighting, alpha, &kept_scores)) {
                     let j = j as usize;
-                    let weight =
-                        (scores[j] - max).exp() / sum * factor(layer.weight_dropout, layer.weight_site, row, j);
+                    let weight = weight * factor(layer.weight_dropout, layer.weight_site, row, j);
                     for c in 0..head_width {
                         context[i * inner + h * head_width + c] += weight * at(&v, j, c);
                     }
@@ -170,7 +198,9 @@ fn check_gradients(
             };
             let expected = (moved(h) - moved(-h)) / (2.0 * h);
             let error = (f64::from(gradient[at]) - expected).abs() / scale;
-            assert!(error < 2e-5, "{what}: gradient {which} at {at}: {} instead of {expected}", gradient[at]);
+            // The gradient of a temperature is a sum over all entries of a map, of both signs: it has fewer exact digits.
+            let tolerance = if which == 9 { 5e-4 } else { 2e-5 };
+            assert!(error < tolerance, "{what}: gradient {which} at {at}: {} instead of {expected}", gradient[at]);
         }
     }
 }
@@ -219,7 +249,13 @@ impl AttentionCase {
             value: self.maps[2].view(),
             output: self.maps[3].view(),
             selection,
+            layer: 0,
+            initial_maps: None,
+            tokens: &[],
+            visibility: Visibility::All,
             weighting: FusedWeighting::Softmax,
+            numbers: &NUMBERS[..heads],
+            place_site: Key::new(9),
             scale: 1.3 / (head_width as f32).sqrt(),
             epsilon: 1e-5,
             weight_dropout: Dropout::new(dropout),
@@ -230,10 +266,41 @@ impl AttentionCase {
         }
     }
 
-    fn inputs(&self) -> Vec<Vec<f64>> {
+    fn inputs(&self, heads: usize) -> Vec<Vec<f64>> {
         let maps = self.maps.iter().flat_map(|map| [wide(&map.weight), wide(&map.bias)]);
-        std::iter::once(wide(&self.x)).chain(maps).collect()
+        let numbers = NUMBERS[..heads].iter().flat_map(|number| [number.temperature, number.alpha]);
+        std::iter::once(wide(&self.x)).chain(maps).chain([numbers.map(f64::from).collect()]).collect()
     }
+}
+
+/// Temperature and α of up to four heads.
+const NUMBERS: [HeadNumbers; 4] = [
+    HeadNumbers { temperature: 1.0, alpha: 1.5 },
+    HeadNumbers { temperature: 0.7, alpha: 1.3 },
+    HeadNumbers { temperature: 1.8, alpha: 1.9 },
+    HeadNumbers { temperature: 1.2, alpha: 1.15 },
+];
+
+/// Compares values and all gradients with the definition.
+fn check_attention(shape: (usize, usize, usize, usize, usize), case: &AttentionCase, layer: &AttentionKernel) {
+    let AttentionKernel { selection, weighting, visibility, weight_dropout, .. } = layer;
+    let what = format!("{shape:?} {visibility:?} {selection:?} {weighting:?} {weight_dropout:?}");
+    let (y, saved) = layer.forward(&case.x, true);
+    let f = |inputs: &[Vec<f64>]| attention_definition(layer, &inputs[0], &inputs[1..]);
+    let inputs = case.inputs(shape.3);
+    let error = distance(&y, &f(&inputs));
+    assert!(error < 3e-6, "{what}: values differ by {error}");
+    assert_eq!(layer.forward(&case.x, false).0, y, "{what}: the same without saving");
+
+    let weights = values(6, y.len());
+    let g = layer.backward(&saved.unwrap(), &weights);
+    let maps = [&g.query, &g.key, &g.value, &g.output];
+    let numbers: Vec<f32> = g.numbers.iter().flat_map(|number| [number.temperature, number.alpha]).collect();
+    let gradients: Vec<&[f32]> = std::iter::once(&g.x[..])
+        .chain(maps.into_iter().flat_map(|m| [&m.weight[..], &m.bias[..]]))
+        .chain([&numbers[..]])
+        .collect();
+    check_gradients(&what, &inputs, &weights, f, &gradients);
 }
 
 #[test]
@@ -245,23 +312,63 @@ fn attention_equals_its_definition_and_central_differences() {
         let selections = [Selection::All, Selection::Pattern(case.pattern.clone())].into_iter().chain(rules);
         for selection in selections {
             for dropout in [0.0, 0.3] {
-                let what = format!("{shape:?} {selection:?} dropout {dropout}");
-                let layer = case.layer(shape, &selection, dropout);
-                let (y, saved) = layer.forward(&case.x, true);
-                let f = |inputs: &[Vec<f64>]| attention_definition(&layer, &inputs[0], &inputs[1..]);
-                let inputs = case.inputs();
-                let error = distance(&y, &f(&inputs));
-                assert!(error < 3e-6, "{what}: values differ by {error}");
-                assert_eq!(layer.forward(&case.x, false).0, y, "{what}: the same without saving");
-
-                let weights = values(6, y.len());
-                let g = layer.backward(&case.x, &saved.unwrap(), &weights);
-                let maps = [&g.query, &g.key, &g.value, &g.output];
-                let gradients: Vec<&[f32]> = std::iter::once(&g.x[..])
-                    .chain(maps.into_iter().flat_map(|m| [&m.weight[..], &m.bias[..]]))
-                    .collect();
-                check_gradients(&what, &inputs, &weights, f, &gradients);
+                check_attention(shape, &case, &case.layer(shape, &selection, dropout));
             }
+        }
+    }
+}
+
+#[test]
+fn every_visibility_and_weighting_equals_its_definition_and_central_differences() {
+    use FusedWeighting::{Entmax, Entmax15, Relu, Sigmoid, Softmax, Sparsemax};
+    // Heads as wide as the model, whose maps are folded, and narrow ones; one token; more tokens than a block of queries.
+    for shape in [(2, 1, 3, 2, 3), (2, 7, 5, 2, 3), (2, 19, 8, 1, 8), (3, 13, 20, 4, 5), (1, 61, 4, 1, 4)] {
+        let case = AttentionCase::new(shape);
+        for visibility in [Visibility::All, Visibility::Causal] {
+            let pattern = Selection::Pattern(Arc::new(case.pattern.visible(visibility)));
+            let rule = Selection::Rule(Arc::new(TopKRule::highest(5)));
+            for selection in [Selection::All, pattern, rule] {
+                for weighting in [Softmax, Sparsemax, Entmax15, Entmax, Sigmoid, Relu] {
+                    let layer = case.layer(shape, &selection, 0.3);
+                    check_attention(shape, &case, &AttentionKernel { visibility, weighting, ..layer });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_causal_row_does_not_depend_on_later_tokens() {
+    let shape @ (_, length, width, ..) = (1, 61, 16, 1, 16);
+    let case = AttentionCase::new(shape);
+    for selection in [Selection::All, Selection::Rule(Arc::new(TopKRule::highest(5)))] {
+        let layer = AttentionKernel { visibility: Visibility::Causal, ..case.layer(shape, &selection, 0.1) };
+        let (y, _) = layer.forward(&case.x, false);
+        let mut changed = case.x.clone();
+        changed[40 * width..].iter_mut().for_each(|value| *value += 1.0 + value.abs());
+        let (other, _) = layer.forward(&changed, false);
+        assert_eq!(y[..40 * width], other[..40 * width]);
+        assert!((40..length).all(|row| y[row * width] != other[row * width]));
+    }
+}
+
+#[test]
+fn not_a_number_reaches_the_result() {
+    let shape @ (_, length, width, ..) = (1, 20, 16, 1, 16);
+    let mut case = AttentionCase::new(shape);
+    case.x[7 * width] = f32::NAN;
+    let rules = [TopKRule::highest(5), TopKRule::lowest(2)].map(|rule| Selection::Rule(Arc::new(rule)));
+    for selection in [Selection::All, Selection::Pattern(case.pattern.clone())].into_iter().chain(rules) {
+        for visibility in [Visibility::All, Visibility::Causal] {
+            let selection = match &selection {
+                Selection::Pattern(pattern) => Selection::Pattern(Arc::new(pattern.visible(visibility))),
+                other => other.clone(),
+            };
+            let layer = AttentionKernel { visibility, ..case.layer(shape, &selection, 0.0) };
+            let (y, saved) = layer.forward(&case.x, true);
+            assert!(y[7 * width..8 * width].iter().all(|value| value.is_nan()), "{selection:?}");
+            assert!((0..length).any(|row| row != 7 && y[row * width].is_nan()) || visibility == Visibility::Causal);
+            layer.backward(&saved.unwrap(), &vec![1.0; y.len()]);
         }
     }
 }
@@ -295,7 +402,7 @@ fn mlp_equals_its_definition_and_central_differences() {
                 assert!(error < 3e-6, "{what}: values differ by {error}");
                 assert_eq!(layer.forward(&x, false).0, y, "{what}: the same without saving");
                 let weights = values(6, y.len());
-                let g = layer.backward(&x, &saved.unwrap(), &weights);
+                let g = layer.backward(&saved.unwrap(), &weights);
                 let gradients = [&g.x[..], &g.hidden.weight, &g.hidden.bias, &g.output.weight, &g.output.bias];
                 check_gradients(&what, &inputs, &weights, f, &gradients);
             }
@@ -312,10 +419,28 @@ fn all_bits() -> Vec<u32> {
         let incoming = values(8, batch * length * width);
         for selection in [Selection::All, Selection::Pattern(case.pattern.clone()), Selection::Rule(rule.clone())] {
             let layer = case.layer(shape, &selection, 0.1);
-            let (y, saved) = layer.forward(&case.x, true);
-            let g = layer.backward(&case.x, &saved.unwrap(), &incoming);
-            for part in [&y, &g.x, &g.query.weight, &g.query.bias, &g.key.weight, &g.value.weight, &g.output.weight] {
-                bits.extend(part.iter().map(|v| v.to_bits()));
+            use FusedWeighting::{Entmax, Entmax15, Relu, Sigmoid, Softmax, Sparsemax};
+            for (visibility, weighting) in [
+                (Visibility::All, Softmax),
+                (Visibility::Causal, Softmax),
+                (Visibility::All, Sparsemax),
+                (Visibility::Causal, Entmax15),
+                (Visibility::All, Entmax),
+                (Visibility::Causal, Sigmoid),
+                (Visibility::All, Relu),
+            ] {
+                let selection = match &selection {
+                    Selection::Pattern(pattern) => Selection::Pattern(Arc::new(pattern.visible(visibility))),
+                    other => other.clone(),
+                };
+                let layer = AttentionKernel { selection: &selection, visibility, weighting, ..layer };
+                let (y, saved) = layer.forward(&case.x, true);
+                let g = layer.backward(&saved.unwrap(), &incoming);
+                let maps = [&g.query.weight, &g.query.bias, &g.key.weight, &g.value.weight, &g.output.weight];
+                for part in [&y, &g.x].into_iter().chain(maps) {
+                    bits.extend(part.iter().map(|v| v.to_bits()));
+                }
+                bits.extend(g.numbers.iter().flat_map(|n| [n.temperature.to_bits(), n.alpha.to_bits()]));
             }
         }
         for activation in [Activation::Relu, Activation::Gelu, Activation::Mish] {
@@ -334,7 +459,7 @@ fn all_bits() -> Vec<u32> {
                 output_site: Key::new(6),
             };
             let (y, saved) = layer.forward(&case.x, true);
-            let g = layer.backward(&case.x, &saved.unwrap(), &incoming);
+            let g = layer.backward(&saved.unwrap(), &incoming);
             for part in [&y, &g.x, &g.hidden.weight, &g.hidden.bias, &g.output.weight, &g.output.bias] {
                 bits.extend(part.iter().map(|v| v.to_bits()));
             }

@@ -3,14 +3,17 @@
 //! The tests run this over the whole registry, so every registered mechanism is covered. Authors of mechanisms in other crates
 //! can call [`check`] from their own tests.
 
+use std::sync::Arc;
+
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use semfocus_core::Visibility;
 use semfocus_kernels::{Dropout, Key};
 
-use crate::mechanism::FastForm;
+use crate::mechanism::{FastForm, Mechanism};
 use crate::model::{AttentionWeights, Linear};
 use crate::registry::{Attention, MechanismInfo, Registry};
-use crate::sublayer::{AttentionSettings, NORM_EPSILON};
+use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, NORM_EPSILON};
 use crate::{fused, reference};
 
 /// The kind of scores in a comparison.
@@ -43,8 +46,26 @@ pub struct Case {
     pub dropout: f64,
     /// What kind of scores the weights and inputs give.
     pub scores: Scores,
+    /// Which keys a query sees.
+    pub visibility: Visibility,
     /// Seed of weights, input and dropout.
     pub seed: u64,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Case {
+            batch: 3,
+            length: 12,
+            d_model: 16,
+            heads: 2,
+            d_head: 8,
+            dropout: 0.1,
+            scores: Scores::Ordinary,
+            visibility: Visibility::All,
+            seed: 1,
+        }
+    }
 }
 
 /// The specs of `info` that are worth testing with sequences of `length`: sizes 1, 5, 9, the length and more, with and without
@@ -69,27 +90,26 @@ pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
 /// A message that says what differs, and by how much.
 pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> {
     let attention = registry.parse(spec).map_err(|error| error.to_string())?;
-    let Some(form) = FastForm::new(attention.mechanism.as_ref(), case.length) else { return Ok(()) };
-    if attention.spec.globals >= case.length {
-        return Ok(()); // no sequence is that short: there is at least one token that is not global
+    let Some(form) = FastForm::new(attention.mechanism.as_ref(), case.length, case.visibility) else { return Ok(()) };
+    let Attention { mechanism, spec: parsed, .. } = &attention;
+    if parsed.globals >= case.length || (parsed.globals > 0 && case.visibility == Visibility::Causal) {
+        return Ok(()); // there is at least one token that is not global, and causal models have no global tokens
     }
     let device = Device::flex().autodiff();
-    let weights = weights(&case, &device);
+    let weights = weights(&case, mechanism.as_ref(), &device);
     let x = input(&case, &device);
     let settings = AttentionSettings {
         heads: case.heads,
         d_head: case.d_head,
         inverse_temperature: 1.0,
+        visibility: case.visibility,
         norm_epsilon: NORM_EPSILON,
         weight_dropout: Dropout::new(case.dropout),
         output_dropout: Dropout::new(case.dropout),
     };
-    let layer = Key::new(case.seed).child(99);
-    let Attention { mechanism, spec: parsed, .. } = &attention;
-
-    let (expected, trace) =
-        reference::attention(x.clone(), &weights, mechanism.as_ref(), &settings, layer, parsed.globals);
-    let actual = fused::attention(x.clone(), &weights, &form, &settings, layer);
+    let site = site(&case, parsed.globals);
+    let (expected, trace) = reference::attention(x.clone(), &weights, mechanism.as_ref(), &settings, &site);
+    let actual = fused::attention(x.clone(), &weights, mechanism.as_ref(), &form, &settings, &site);
     let largest_score = trace.scores.abs().max().into_scalar::<f64>();
     // A score is accurate to about 1e-7 of its size, and a weight changes by as much as its score.
     let tolerance = 1e-5f64.max(1e-6 * largest_score);
@@ -122,7 +142,10 @@ fn gradients(x: &Tensor<3>, weights: &AttentionWeights, gradients: &Gradients) -
         [(format!("{name}.weight"), weight), (format!("{name}.bias"), bias)]
     });
     let x = x.grad(gradients).expect("the input takes part").flatten(0, 2);
-    std::iter::once(("x".to_owned(), x)).chain(maps).collect()
+    let mechanism = weights.mechanism.iter().map(|parameters| {
+        ("mechanism".to_owned(), parameters.val().grad(gradients).expect("every parameter takes part").flatten(0, 1))
+    });
+    std::iter::once(("x".to_owned(), x)).chain(maps).chain(mechanism).collect()
 }
 
 /// Largest difference, relative to the largest magnitude but at least to one; NaN if there is one anywhere.
@@ -154,7 +177,25 @@ fn input(case: &Case, device: &Device) -> Tensor<3> {
     Tensor::from_data(data, device).require_grad()
 }
 
-fn weights(case: &Case, device: &Device) -> AttentionWeights {
+/// A layer with tokens and with other weights before training, for mechanisms that ask.
+fn site(case: &Case, globals: usize) -> LayerSite {
+    let root = Key::new(case.seed).child(2);
+    let values = |key: Key, count: usize| -> Vec<f32> {
+        (0..count).map(|i| key.bits_at(i as u32) as f32 / 2f32.powi(31) - 1.0).collect()
+    };
+    let inner = case.heads * case.d_head;
+    let map = |key: Key| [values(key.child(0), case.d_model * inner), values(key.child(1), inner)];
+    LayerSite {
+        layer: 3,
+        key: Key::new(case.seed).child(99),
+        place: Key::new(case.seed).child(98),
+        globals,
+        tokens: (0..case.batch * case.length).map(|i| root.below(i as u32, 5) as usize).collect(),
+        initial_maps: Some(Arc::new(InitialMaps { query: map(root.child(3)), key: map(root.child(4)) })),
+    }
+}
+
+fn weights(case: &Case, mechanism: &dyn Mechanism, device: &Device) -> AttentionWeights {
     let inner = case.heads * case.d_head;
     let root = Key::new(case.seed).child(1);
     let map = |place: u64, inputs: usize, outputs: usize, factor: f32| {
@@ -174,6 +215,10 @@ fn weights(case: &Case, device: &Device) -> AttentionWeights {
         key: map(1, case.d_model, inner, 1.0),
         value: map(2, case.d_model, inner, 1.0),
         output: map(3, inner, case.d_model, 1.0),
+        mechanism: (!mechanism.parameters().is_empty()).then(|| {
+            let shape = [case.heads, mechanism.parameters().len()];
+            Param::from_tensor(uniform(root.child(100), shape, 0.5, device))
+        }),
     }
     .train()
 }

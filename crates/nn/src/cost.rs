@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor};
-use semfocus_core::{Key, ModelConfig};
-use semfocus_kernels::Selection;
+use semfocus_core::ModelConfig;
+use semfocus_kernels::{Row, RuleScores, Selection};
 
 use crate::mechanism::Mechanism;
 
@@ -26,14 +26,18 @@ pub struct Flops {
 /// mechanism without a [`Selection`] is counted as if it kept every pair.
 pub fn flops(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Flops {
     let (d, heads_width) = (config.d_model as f64, (config.heads * config.head_width()) as f64);
-    let all_pairs = (length * length) as f64;
+    let all_pairs = (0..length).map(|query| config.visibility.keys(query, length)).sum::<usize>() as f64;
     let (kept_pairs, pairs_to_choose_from) = match mechanism.selection(length) {
         None | Some(Selection::All) => (all_pairs, 0.0),
-        Some(Selection::Pattern(kept)) => (kept.pairs() as f64, 0.0),
+        Some(Selection::Pattern(kept)) => (kept.visible(config.visibility).pairs() as f64, 0.0),
         Some(Selection::Rule(rule)) => {
-            let mut kept = Vec::new();
-            rule.select(Key::new(0), &vec![0.0; length], &mut kept);
-            ((kept.len() * length) as f64, all_pairs)
+            let (mut kept, zeros, tokens) = (Vec::new(), vec![0.0; length], vec![0; length]);
+            for query in 0..length {
+                let visible = config.visibility.keys(query, length);
+                let row = Row { query, tokens: &tokens, ..Row::of_scores(&zeros[..visible]) };
+                rule.select(&row, &mut kept);
+            }
+            (kept.len() as f64, if rule.scores() == RuleScores::None { 0.0 } else { all_pairs })
         }
     };
     // Query, key, value, output; two maps of the MLP.

@@ -14,13 +14,13 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use semfocus_kernels as kernels;
-use semfocus_kernels::{AttentionSaved, Dropout, Key, LinearGradient, MlpSaved, RowObserver};
+use semfocus_kernels::{AttentionSaved, Dropout, HeadNumbers, Key, LinearGradient, MlpSaved, RowObserver};
 
-use crate::mechanism::FastForm;
-use crate::model::{AttentionWeights, Linear, MlpWeights};
-use crate::sublayer::{AttentionSettings, MlpSettings, site};
+use crate::mechanism::{FastForm, HeadTensors, Mechanism};
+use crate::model::{AttentionWeights, Linear, MlpWeights, TokenRows};
+use crate::sublayer::{AttentionSettings, LayerSite, MlpSettings, site};
 
 /// Whether the fused operators can take `x`: on Burn's CPU backend, in single precision.
 pub fn supports<const D: usize>(x: &Tensor<D>) -> bool {
@@ -35,18 +35,20 @@ pub fn supports<const D: usize>(x: &Tensor<D>) -> bool {
 pub fn attention(
     x: Tensor<3>,
     weights: &AttentionWeights,
+    mechanism: &dyn Mechanism,
     form: &FastForm,
     settings: &AttentionSettings,
-    layer_key: Key,
+    site: &LayerSite,
 ) -> Tensor<3> {
     let inputs = AttentionInputs {
+        numbers: head_numbers(weights, mechanism, settings.heads, &x.device()).into_dispatch(),
         x: x.into_dispatch(),
         query: LinearInputs::from(&weights.query),
         key: LinearInputs::from(&weights.key),
         value: LinearInputs::from(&weights.value),
         output: LinearInputs::from(&weights.output),
     };
-    let call = AttentionCall { form: form.clone(), settings: settings.clone(), layer_key };
+    let call = AttentionCall { form: form.clone(), settings: settings.clone(), site: site.clone() };
     Tensor::from_dispatch(Dispatch::attention_sublayer(inputs, call))
 }
 
@@ -57,15 +59,18 @@ pub fn attention(
 pub fn attention_observed<O: RowObserver>(
     x: Tensor<3>,
     weights: &AttentionWeights,
+    mechanism: &dyn Mechanism,
     form: &FastForm,
     settings: &AttentionSettings,
-    layer_key: Key,
+    site: &LayerSite,
     observer: &O,
 ) -> (Tensor<3>, Vec<O::Observation>) {
     let device = x.device();
-    let inputs = AttentionInputs::<Flex>::from_weights(Primitive::from_data(x.into_data()), weights);
-    let call = AttentionCall { form: form.clone(), settings: settings.clone(), layer_key };
-    let (y, observations) = inputs.kernel(&call).forward_observed(values(&inputs.x), observer);
+    let numbers = head_numbers(weights, mechanism, settings.heads, &device);
+    let [x, numbers] = [x.into_data(), numbers.into_data()].map(Primitive::from_data);
+    let inputs = AttentionInputs::<Flex>::from_weights(x, weights, numbers);
+    let call = AttentionCall { form: form.clone(), settings: settings.clone(), site: site.clone() };
+    let (y, observations) = inputs.kernel(&inputs.head_numbers(), &call).forward_observed(values(&inputs.x), observer);
     (Tensor::from_data(TensorData::new(y, inputs.x.shape()), &device), observations)
 }
 
@@ -83,6 +88,35 @@ pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key
     Tensor::from_dispatch(Dispatch::mlp_sublayer(inputs, call))
 }
 
+/// The numbers of the heads, `[heads, 2]`: temperature and α.
+fn head_numbers(weights: &AttentionWeights, mechanism: &dyn Mechanism, heads: usize, device: &Device) -> Tensor<2> {
+    let parameters = weights.mechanism.as_ref().map(|parameters| parameters.val());
+    let HeadTensors { temperature, alpha } = mechanism.numbers(parameters);
+    let HeadNumbers { temperature: default_temperature, alpha: default_alpha } = HeadNumbers::default();
+    let or = |numbers: Option<Tensor<1>>, default| numbers.unwrap_or_else(|| Tensor::full([heads], default, device));
+    Tensor::stack(vec![or(temperature, default_temperature), or(alpha, default_alpha)], 1)
+}
+
+/// The same as plain numbers. Most mechanisms have the default ones, and need no tensors for them.
+fn head_number_values(
+    weights: &AttentionWeights,
+    mechanism: &dyn Mechanism,
+    heads: usize,
+    device: &Device,
+) -> Vec<HeadNumbers> {
+    let parameters = weights.mechanism.as_ref().map(|parameters| parameters.val());
+    if let HeadTensors { temperature: None, alpha: None } = mechanism.numbers(parameters) {
+        return vec![HeadNumbers::default(); heads];
+    }
+    let numbers: Vec<f32> = head_numbers(weights, mechanism, heads, device).into_data().iter::<f32>().collect();
+    number_pairs(&numbers)
+}
+
+fn number_pairs(numbers: &[f32]) -> Vec<HeadNumbers> {
+    let pairs = numbers.as_chunks::<2>().0;
+    pairs.iter().map(|&[temperature, alpha]| HeadNumbers { temperature, alpha }).collect()
+}
+
 /// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
 /// `[length, d]`.
 ///
@@ -90,16 +124,15 @@ pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key
 /// If [`supports`] is false for the table, or a token has no row in it.
 pub fn embedding(
     table: Tensor<2>,
-    tokens: Tensor<2, Int>,
+    tokens: &TokenRows,
     positions: Tensor<2>,
     dropout: &Dropout,
     site: Key,
 ) -> Tensor<3> {
-    let [batch, length] = tokens.dims();
     let call = EmbeddingCall {
-        tokens: tokens.into_data().iter::<i64>().map(|id| id as usize).collect(),
+        tokens: tokens.ids.clone(),
         positions: positions.into_data().iter::<f32>().collect(),
-        shape: [batch, length],
+        shape: [tokens.sequences, tokens.length],
         scale: (table.dims()[1] as f32).sqrt(),
         dropout: *dropout,
         site,
@@ -107,48 +140,112 @@ pub fn embedding(
     Tensor::from_dispatch(Dispatch::embedding(table.into_dispatch(), call))
 }
 
-/// The mean over the tokens of every sequence after the last block, `[sequences, d_model]`, for evaluation only: all blocks in
-/// one operator, with folded maps. `None` for models with dropout in evaluation, with narrow heads, with a width that is not a
-/// multiple of 16, or whose mechanism depends on more than differences of scores.
-///
-/// # Panics
-/// If [`supports`] is false for the table, or a token has no row in it.
-pub(crate) fn pooled(
-    table: Tensor<2>,
-    positions: Tensor<2>,
-    tokens: &[usize],
-    blocks: Vec<(&AttentionWeights, AttentionSettings, &MlpWeights, MlpSettings, Key)>,
-    form: &FastForm,
-) -> Option<Vec<f32>> {
-    let [length, width] = positions.dims();
-    let no_rows = || Primitive::from_data(TensorData::new(Vec::<f32>::new(), [0, length, width]));
-    let inputs: Vec<_> = blocks
-        .into_iter()
-        .map(|(attention, attention_settings, mlp, mlp_settings, layer_key)| {
-            let call = AttentionCall { form: form.clone(), settings: attention_settings, layer_key };
-            let attention = AttentionInputs::<Flex>::from_weights(no_rows(), attention);
-            let mlp = MlpInputs::<Flex> {
-                x: no_rows(),
-                hidden: LinearInputs::from_weights(&mlp.hidden),
-                output: LinearInputs::from_weights(&mlp.output),
-            };
-            (attention, call, mlp, MlpCall { settings: mlp_settings, layer_key })
-        })
-        .collect();
-    let scale = (width as f32).sqrt();
-    let (table, positions) = (table.into_data(), positions.into_data());
-    let plain = "parameters are contiguous and in single precision";
-    let embedding = kernels::EmbeddingKernel {
-        width,
-        table: table.as_slice::<f32>().expect(plain),
-        positions: positions.as_slice::<f32>().expect(plain),
-        scale,
-        dropout: Dropout::NONE,
-        site: Key::new(0),
-    };
-    let kernels = inputs.iter().map(|(attention, call, mlp, mlp_call)| (attention.kernel(call), mlp.kernel(mlp_call)));
-    Some(kernels::Inference::new(embedding, kernels.collect())?.forward(tokens))
+/// A whole model in one forward pass, for operators that run all of its blocks.
+pub(crate) struct EncoderCall<'a> {
+    pub(crate) table: Tensor<2>,
+    pub(crate) positions: Tensor<2>,
+    pub(crate) dropout: Dropout,
+    pub(crate) embedding_site: Key,
+    pub(crate) blocks: Vec<BlockCall<'a>>,
+    pub(crate) mechanism: &'a dyn Mechanism,
+    pub(crate) form: FastForm,
 }
+
+/// A block of an [`EncoderCall`].
+pub(crate) struct BlockCall<'a> {
+    pub(crate) attention: &'a AttentionWeights,
+    pub(crate) attention_settings: AttentionSettings,
+    pub(crate) mlp: &'a MlpWeights,
+    pub(crate) mlp_settings: MlpSettings,
+    pub(crate) site: LayerSite,
+}
+
+impl EncoderCall<'_> {
+    /// Calls `run` with the kernels of the embedding and of all blocks.
+    fn with_kernels<R>(
+        self,
+        run: impl FnOnce(kernels::EmbeddingKernel<'_>, Vec<(kernels::AttentionKernel<'_>, kernels::MlpKernel<'_>)>) -> R,
+    ) -> R {
+        let [length, width] = self.positions.dims();
+        let device = self.table.device();
+        let no_rows = || Primitive::from_data(TensorData::new(Vec::<f32>::new(), [0, length, width]));
+        let no_numbers = || Primitive::from_data(TensorData::new(Vec::<f32>::new(), [0, 2]));
+        let inputs: Vec<_> = self
+            .blocks
+            .into_iter()
+            .map(|BlockCall { attention, attention_settings, mlp, mlp_settings, site }| {
+                let numbers = head_number_values(attention, self.mechanism, attention_settings.heads, &device);
+                let attention = AttentionInputs::<Flex>::from_weights(no_rows(), attention, no_numbers());
+                let mlp = MlpInputs::<Flex> {
+                    x: no_rows(),
+                    hidden: LinearInputs::from_weights(&mlp.hidden),
+                    output: LinearInputs::from_weights(&mlp.output),
+                };
+                let mlp_call = MlpCall { settings: mlp_settings, layer_key: site.key };
+                let call = AttentionCall { form: self.form.clone(), settings: attention_settings, site };
+                (numbers, attention, call, mlp, mlp_call)
+            })
+            .collect();
+        let (table, positions) = (self.table.into_data(), self.positions.into_data());
+        let embedding = kernels::EmbeddingKernel {
+            width,
+            table: table.as_slice::<f32>().expect(PLAIN),
+            positions: positions.as_slice::<f32>().expect(PLAIN),
+            scale: (width as f32).sqrt(),
+            dropout: self.dropout,
+            site: self.embedding_site,
+        };
+        let kernels = inputs
+            .iter()
+            .map(|(numbers, attention, call, mlp, mlp_call)| (attention.kernel(numbers, call), mlp.kernel(mlp_call)));
+        run(embedding, kernels.collect())
+    }
+
+    /// The mean over the tokens of every sequence after the last block, `[sequences, d_model]`, for evaluation only. `None` for
+    /// models that have to go layer by layer: see [`kernels::Inference::new`].
+    ///
+    /// # Panics
+    /// If [`supports`] is false for the table, or a token has no row in it.
+    pub(crate) fn pooled(self, tokens: &[usize]) -> Option<Vec<f32>> {
+        self.with_kernels(|embedding, blocks| {
+            Some(kernels::Inference::new(embedding, blocks, tokens.len())?.forward(tokens))
+        })
+    }
+
+    /// Loss and gradients of a training step. `None` for models that have to go layer by layer: see [`kernels::Training::new`].
+    ///
+    /// # Panics
+    /// If [`supports`] is false for the table, or a token has no row in it.
+    pub(crate) fn gradients(
+        self,
+        classifier: &Linear,
+        tokens: &[usize],
+        classes: &[usize],
+    ) -> Option<kernels::TrainingGradients> {
+        let classifier = LinearInputs::from_weights(classifier);
+        self.with_kernels(|embedding, blocks| {
+            let training = kernels::Training::new(embedding, blocks, classifier.view(), tokens.len())?;
+            Some(training.gradients(tokens, classes))
+        })
+    }
+}
+
+/// The gradient of a mechanism's parameters, `[heads, parameters]`, from those of the numbers of its heads.
+pub(crate) fn parameter_gradient(
+    weights: &AttentionWeights,
+    mechanism: &dyn Mechanism,
+    gradients: &[HeadNumbers],
+) -> Option<Vec<f32>> {
+    let parameters = weights.mechanism.as_ref()?.val();
+    let heads = gradients.len();
+    let device = parameters.device();
+    let gradients = gradients.iter().flat_map(|gradient| [gradient.temperature, gradient.alpha]).collect::<Vec<f32>>();
+    let gradients = Tensor::<2>::from_data(TensorData::new(gradients, [heads, 2]), &device);
+    let along = head_numbers(weights, mechanism, heads, &device).mul(gradients).sum().backward();
+    Some(parameters.grad(&along)?.into_data().iter::<f32>().collect())
+}
+
+const PLAIN: &str = "parameters are contiguous and in single precision";
 
 /// The fused operators, as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
@@ -178,6 +275,8 @@ impl From<&Linear> for LinearInputs<Dispatch> {
 #[derive(ExtensionType, Clone, Debug)]
 pub struct AttentionInputs<B: Backend> {
     x: FloatTensor<B>,
+    /// Temperature and α of each head, `[heads, 2]`.
+    numbers: FloatTensor<B>,
     #[extension_type]
     query: LinearInputs<B>,
     #[extension_type]
@@ -203,7 +302,7 @@ pub struct MlpInputs<B: Backend> {
 pub struct AttentionCall {
     form: FastForm,
     settings: AttentionSettings,
-    layer_key: Key,
+    site: LayerSite,
 }
 
 /// The inputs of the MLP operator that are not tensors.
@@ -258,9 +357,10 @@ impl LinearInputs<Flex> {
 }
 
 impl AttentionInputs<Flex> {
-    fn from_weights(x: Primitive, weights: &AttentionWeights) -> Self {
+    fn from_weights(x: Primitive, weights: &AttentionWeights, numbers: Primitive) -> Self {
         AttentionInputs {
             x,
+            numbers,
             query: LinearInputs::from_weights(&weights.query),
             key: LinearInputs::from_weights(&weights.key),
             value: LinearInputs::from_weights(&weights.value),
@@ -271,6 +371,7 @@ impl AttentionInputs<Flex> {
     fn contiguous(self) -> Self {
         AttentionInputs {
             x: self.x.to_contiguous(),
+            numbers: self.numbers.to_contiguous(),
             query: self.query.contiguous(),
             key: self.key.contiguous(),
             value: self.value.contiguous(),
@@ -278,11 +379,21 @@ impl AttentionInputs<Flex> {
         }
     }
 
-    /// The kernel for these tensors.
-    fn kernel<'a>(&'a self, call: &'a AttentionCall) -> kernels::AttentionKernel<'a> {
-        let AttentionCall { form, settings, layer_key } = call;
+    fn head_numbers(&self) -> Vec<HeadNumbers> {
+        number_pairs(values(&self.numbers))
+    }
+
+    /// The kernel for these tensors; `numbers` are their [`head_numbers`](Self::head_numbers).
+    fn kernel<'a>(&'a self, numbers: &'a [HeadNumbers], call: &'a AttentionCall) -> kernels::AttentionKernel<'a> {
+        let AttentionCall { form, settings, site: LayerSite { layer, key, place, tokens, initial_maps, .. } } = call;
         let shape = self.x.shape();
         kernels::AttentionKernel {
+            layer: *layer,
+            numbers,
+            visibility: form.visibility,
+            initial_maps: initial_maps.as_ref().map(|maps| maps.views()),
+            tokens,
+            place_site: *place,
             length: shape[1],
             width: shape[2],
             heads: settings.heads,
@@ -296,10 +407,10 @@ impl AttentionInputs<Flex> {
             scale: settings.score_scale() as f32,
             epsilon: settings.norm_epsilon as f32,
             weight_dropout: settings.weight_dropout,
-            weight_site: layer_key.child(site::ATTENTION_WEIGHTS),
+            weight_site: key.child(site::ATTENTION_WEIGHTS),
             output_dropout: settings.output_dropout,
-            output_site: layer_key.child(site::ATTENTION_OUTPUT),
-            rule_site: layer_key.child(site::MECHANISM),
+            output_site: key.child(site::ATTENTION_OUTPUT),
+            rule_site: key.child(site::MECHANISM),
         }
     }
 }
@@ -353,7 +464,7 @@ impl SublayerOps for Flex {
 
     fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> Primitive {
         let inputs = inputs.contiguous();
-        let (y, _) = inputs.kernel(&call).forward(values(&inputs.x), false);
+        let (y, _) = inputs.kernel(&inputs.head_numbers(), &call).forward(values(&inputs.x), false);
         tensor(y, &inputs.x)
     }
 
@@ -385,20 +496,24 @@ impl Backward<Flex, 1> for EmbeddingBackward {
 #[derive(Debug)]
 struct AttentionBackward;
 
-impl Backward<Flex, 9> for AttentionBackward {
+impl Backward<Flex, 10> for AttentionBackward {
     type State = (AttentionInputs<Flex>, AttentionCall, Arc<AttentionSaved>);
 
-    fn backward(self, ops: Ops<Self::State, 9>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, 10>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (inputs, call, saved) = ops.state;
         let gradient = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let result = inputs.kernel(&call).backward(values(&inputs.x), &saved, values(&gradient));
+        let numbers = inputs.head_numbers();
+        let result = inputs.kernel(&numbers, &call).backward(&saved, values(&gradient));
+        let numbers = result.numbers.iter().flat_map(|number| [number.temperature, number.alpha]).collect();
+        let numbers = tensor(numbers, &inputs.numbers);
         let [query_weight, query_bias] = inputs.query.gradients(result.query);
         let [key_weight, key_bias] = inputs.key.gradients(result.key);
         let [value_weight, value_bias] = inputs.value.gradients(result.value);
         let [output_weight, output_bias] = inputs.output.gradients(result.output);
         let x = tensor(result.x, &inputs.x);
-        let all =
-            [x, query_weight, query_bias, key_weight, key_bias, value_weight, value_bias, output_weight, output_bias];
+        let maps =
+            [query_weight, query_bias, key_weight, key_bias, value_weight, value_bias, output_weight, output_bias];
+        let all = [x, numbers].into_iter().chain(maps);
         for (parent, gradient) in ops.parents.into_iter().zip(all) {
             if let Some(parent) = parent {
                 grads.register::<Flex>(parent.id, gradient);
@@ -416,7 +531,7 @@ impl Backward<Flex, 5> for MlpBackward {
     fn backward(self, ops: Ops<Self::State, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (inputs, call, saved) = ops.state;
         let gradient = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let result = inputs.kernel(&call).backward(values(&inputs.x), &saved, values(&gradient));
+        let result = inputs.kernel(&call).backward(&saved, values(&gradient));
         let [hidden_weight, hidden_bias] = inputs.hidden.gradients(result.hidden);
         let [output_weight, output_bias] = inputs.output.gradients(result.output);
         let x = tensor(result.x, &inputs.x);
@@ -450,9 +565,10 @@ impl<C: CheckpointStrategy> SublayerOps for Autodiff<Flex, C> {
     }
 
     fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> FloatTensor<Self> {
-        let AttentionInputs { x, query, key, value, output } = inputs;
+        let AttentionInputs { x, numbers, query, key, value, output } = inputs;
         let nodes = [
             x.node(),
+            numbers.node(),
             query.weight.node(),
             query.bias.node(),
             key.weight.node(),
@@ -464,6 +580,7 @@ impl<C: CheckpointStrategy> SublayerOps for Autodiff<Flex, C> {
         ];
         let inputs = AttentionInputs {
             x: x.into_primitive(),
+            numbers: numbers.into_primitive(),
             query: query.inner(),
             key: key.inner(),
             value: value.inner(),
@@ -472,7 +589,7 @@ impl<C: CheckpointStrategy> SublayerOps for Autodiff<Flex, C> {
         match AttentionBackward.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let inputs = inputs.contiguous();
-                let (y, saved) = inputs.kernel(&call).forward(values(&inputs.x), true);
+                let (y, saved) = inputs.kernel(&inputs.head_numbers(), &call).forward(values(&inputs.x), true);
                 let (y, saved) = (tensor(y, &inputs.x), saved.expect("saving was asked for"));
                 prep.finish((inputs, call, Arc::new(saved)), y)
             }

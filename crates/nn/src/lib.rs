@@ -48,14 +48,17 @@ pub mod spec;
 pub mod streams;
 pub mod sublayer;
 pub mod train;
+mod weighting;
 
-pub use mechanism::{FastForm, Mechanism, Site, WeightFunction, Weighting};
-pub use model::{Encoder, Pass};
+pub use mechanism::{FastForm, HeadTensors, Mechanism, MechanismParameter, Site, Weighting};
+pub use model::{Encoder, Pass, TokenRows};
 pub use observer::{LayerTrace, ObservedLayer};
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
-pub use semfocus_core::{Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks};
+pub use semfocus_core::{Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks, Visibility};
 pub use semfocus_kernels::{
-    Dropout, InstructionSet, KeptKeys, ObservedRow, RowObserver, RowRule, Selection, keep_freed_memory,
+    Dropout, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection, keep_freed_memory,
 };
 pub use spec::SpecError;
+pub use sublayer::LayerSite;
+pub use weighting::WeightFunction;

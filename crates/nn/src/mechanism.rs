@@ -1,4 +1,5 @@
-//! What an attention mechanism is: a rule that says which keys every query keeps, and how their scores become weights.
+//! What an attention mechanism is: a rule that says which of the visible keys every query keeps, and how their scores become
+//! weights.
 //!
 //! The reference form ([`Mechanism::keep`] and [`Mechanism::weighting`]) is the definition, in plain Burn code that runs on any
 //! device. A mechanism that has only this can be trained. To run on the fused CPU operators it also offers its choice of keys as
@@ -7,16 +8,27 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Tensor, activation};
-use semfocus_kernels::{FusedWeighting, Key, Selection};
+use burn::tensor::{Bool, Int, Tensor};
+use semfocus_core::Visibility;
+use semfocus_kernels::{FusedWeighting, Key, RuleScores, Selection};
+
+use crate::weighting::{self, WeightFunction};
 
 /// Where in the model a mechanism is called: everything besides the scores that its choice may depend on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Site {
     /// Key of this layer in this forward pass.
     pub key: Key,
+    /// Key of this layer that stays the same during the whole training.
+    pub place: Key,
+    /// Index of the layer.
+    pub layer: usize,
     /// How many of the last tokens of the sequence are global tokens.
     pub globals: usize,
+    /// Which keys a query sees.
+    pub visibility: Visibility,
+    /// Token ids of all sequences, one after the other. Empty if the input of the model was not made of tokens.
+    pub tokens: Arc<[usize]>,
 }
 
 impl Site {
@@ -25,14 +37,81 @@ impl Site {
     pub fn row(&self, sequence: usize, heads: usize, head: usize, length: usize, query: usize) -> Key {
         self.key.child((((sequence * heads) + head) * length + query) as u64)
     }
+
+    /// As [`row`](Self::row), but the same in every pass and for all sequences.
+    pub fn place(&self, head: usize, length: usize, query: usize) -> Key {
+        self.place.child((head * length + query) as u64)
+    }
+
+    /// The scores `[batch, heads, queries, keys]` with `value` in the place of those that a query does not see.
+    pub fn hide(&self, scores: Tensor<4>, value: f32) -> Tensor<4> {
+        match self.visibility {
+            Visibility::All => scores,
+            Visibility::Causal => {
+                let hidden = visible_keys(&scores).bool_not().expand(scores.dims());
+                scores.mask_fill(hidden, value)
+            }
+        }
+    }
+
+    /// The kept keys that their query sees. A query that would keep none keeps itself.
+    pub(crate) fn only_visible(&self, kept: Tensor<4, Bool>, scores: &Tensor<4>) -> Tensor<4, Bool> {
+        match self.visibility {
+            Visibility::All => kept,
+            Visibility::Causal => {
+                let kept = kept.bool_and(visible_keys(scores));
+                let none = kept.clone().int().sum_dim(3).equal_elem(0);
+                let (query, key) = indices(scores);
+                kept.bool_or(none.bool_and(query.equal(key)))
+            }
+        }
+    }
+}
+
+/// Positions of queries, `[1, 1, queries, 1]`, and of keys, `[1, 1, 1, keys]`.
+pub(crate) fn indices(scores: &Tensor<4>) -> (Tensor<4, Int>, Tensor<4, Int>) {
+    let [_, _, length, keys] = scores.dims();
+    assert_eq!(length, keys, "self-attention: as many keys as queries");
+    let index = Tensor::<1, Int>::arange(0..length as i64, &scores.device());
+    (index.clone().reshape([1, 1, length, 1]), index.reshape([1, 1, 1, length]))
+}
+
+/// Whether a query sees a key in causal attention, `[1, 1, queries, keys]`.
+fn visible_keys(scores: &Tensor<4>) -> Tensor<4, Bool> {
+    let (query, key) = indices(scores);
+    key.lower_equal(query)
+}
+
+/// A number of every head that is learned with the weights of the model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MechanismParameter {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its value before training.
+    pub initial: f64,
+}
+
+/// Numbers of the heads, each `[heads]` and differentiable.
+#[derive(Clone, Debug, Default)]
+pub struct HeadTensors {
+    /// Factors of the scores; 1 if not given.
+    pub temperature: Option<Tensor<1>>,
+    /// The α of [`Weighting::Entmax`]; 1.5 if not given.
+    pub alpha: Option<Tensor<1>>,
 }
 
 /// An attention mechanism.
 pub trait Mechanism: Send + Sync + std::fmt::Debug {
     /// Reference form of the choice: which keys every query keeps (true), at least one each.
     ///
-    /// `scores` is `[batch, heads, queries, keys]`, in f32 or f64. The choice is not differentiated.
+    /// `scores` is `[batch, heads, queries, keys]`, in f32 or f64. The choice is not differentiated. In causal attention
+    /// [`Site::hide`] replaces the scores of keys that a query does not see; such keys are dropped whatever this returns.
     fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool>;
+
+    /// The scores that [`keep`](Self::keep) gets. The weights always come from the query's own scores.
+    fn scores(&self) -> RuleScores {
+        RuleScores::Own
+    }
 
     /// How the scores of the kept keys become attention weights: by default the softmax over the kept keys.
     fn weighting(&self) -> Weighting {
@@ -40,10 +119,21 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
     }
 
     /// The same choice as [`keep`](Self::keep) in the form that the fused operators take, for sequences of `length` tokens
-    /// (global tokens included). `None`, the default, if there is no such form.
+    /// (global tokens included). `None`, the default, if there is no such form. A fixed pattern need not think of visibility.
     fn selection(&self, length: usize) -> Option<Selection> {
         let _ = length;
         None
+    }
+
+    /// Numbers that every head learns. By default there are none.
+    fn parameters(&self) -> &'static [MechanismParameter] {
+        &[]
+    }
+
+    /// The numbers of the heads from the learned ones, `[heads, parameters]`, which are given if there are any.
+    fn numbers(&self, parameters: Option<Tensor<2>>) -> HeadTensors {
+        let _ = parameters;
+        HeadTensors::default()
     }
 }
 
@@ -52,31 +142,45 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
 pub enum Weighting {
     /// Softmax over the kept keys, 0 for the others.
     Softmax,
+    /// The nearest point of the simplex (Martins and Astudillo, 2016).
+    Sparsemax,
+    /// α-entmax with α = 1.5 (Peters, Niculae and Martins, 2019).
+    Entmax15,
+    /// α-entmax, with the α of the head.
+    Entmax,
+    /// `σ(score - ln n)` for `n` kept keys, not normalised (Ramapuram et al., 2024).
+    Sigmoid,
+    /// `max(score, 0) / n` for `n` kept keys, not normalised (Wortsman et al., 2023).
+    Relu,
     /// A weighting that exists in tensor code only. Mechanisms that use it run in the reference form.
     Custom(Arc<dyn WeightFunction>),
 }
 
-/// A weighting in tensor code.
-pub trait WeightFunction: Send + Sync + std::fmt::Debug {
-    /// Differentiable weights from scores and kept keys, all `[batch, heads, queries, keys]`; dropped keys get 0.
-    fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4>;
-}
-
 impl Weighting {
-    /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`.
-    pub fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
+    /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`; `alpha` is `[1, heads, 1, 1]`.
+    pub fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>, alpha: Tensor<4>) -> Tensor<4> {
         match self {
-            Weighting::Softmax => activation::softmax(scores.mask_fill(kept.bool_not(), f32::NEG_INFINITY), 3),
+            Weighting::Softmax => weighting::softmax(scores, kept),
+            Weighting::Sparsemax => weighting::entmax(scores, kept, alpha.full_like(2.0)),
+            Weighting::Entmax15 => weighting::entmax(scores, kept, alpha.full_like(1.5)),
+            Weighting::Entmax => weighting::entmax(scores, kept, alpha),
+            Weighting::Sigmoid => weighting::sigmoid(scores, kept),
+            Weighting::Relu => weighting::relu(scores, kept),
             Weighting::Custom(function) => function.weights(scores, kept),
         }
     }
 
-    /// The fused form, if the kernels have one. A weighting that gets one becomes a variant of its own and is named here.
+    /// The fused form, if the kernels have one.
     fn fused(&self) -> Option<FusedWeighting> {
-        match self {
-            Weighting::Softmax => Some(FusedWeighting::Softmax),
-            Weighting::Custom(_) => None,
-        }
+        Some(match self {
+            Weighting::Softmax => FusedWeighting::Softmax,
+            Weighting::Sparsemax => FusedWeighting::Sparsemax,
+            Weighting::Entmax15 => FusedWeighting::Entmax15,
+            Weighting::Entmax => FusedWeighting::Entmax,
+            Weighting::Sigmoid => FusedWeighting::Sigmoid,
+            Weighting::Relu => FusedWeighting::Relu,
+            Weighting::Custom(_) => return None,
+        })
     }
 }
 
@@ -87,13 +191,27 @@ impl Weighting {
 pub struct FastForm {
     pub(crate) selection: Selection,
     pub(crate) weighting: FusedWeighting,
+    pub(crate) visibility: Visibility,
 }
 
 impl FastForm {
     /// The fast form of `mechanism` for sequences of `length` tokens (global tokens included). `None` if the mechanism has no
     /// [`Selection`] or the fused operators do not know its weighting: then the reference form computes.
-    pub fn new(mechanism: &dyn Mechanism, length: usize) -> Option<Self> {
+    ///
+    /// # Panics
+    /// If the rule of the mechanism looks at other scores than its reference form.
+    pub fn new(mechanism: &dyn Mechanism, length: usize, visibility: Visibility) -> Option<Self> {
         let weighting = mechanism.weighting().fused()?;
-        Some(FastForm { selection: mechanism.selection(length)?, weighting })
+        let selection = match mechanism.selection(length)? {
+            Selection::Pattern(kept) if visibility != Visibility::All => {
+                Selection::Pattern(Arc::new(kept.visible(visibility)))
+            }
+            selection => selection,
+        };
+        if let Selection::Rule(rule) = &selection {
+            let (fast, reference) = (rule.scores(), mechanism.scores());
+            assert!(fast == reference || fast == RuleScores::None, "{mechanism:?}: {fast:?} and {reference:?} scores");
+        }
+        Some(FastForm { selection, weighting, visibility })
     }
 }

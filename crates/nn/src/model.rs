@@ -4,21 +4,26 @@
 //! residual sublayers, `x += drop(attention(norm(x)))` and `x += drop(mlp(norm(x)))`; what they compute is in
 //! [`reference`](mod@crate::reference).
 
+use std::sync::Arc;
+
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_core::{ConfigError, Engine, ModelConfig};
-use semfocus_kernels::{Dropout, Key, RowObserver};
+use semfocus_core::{ConfigError, Engine, ModelConfig, Visibility};
+use semfocus_kernels::{Dropout, Key, LinearGradient, RowObserver, RuleScores};
 
+use crate::fused::{BlockCall, EncoderCall};
 use crate::mechanism::FastForm;
 use crate::observer::{AttentionSublayer, Deviations, LayerTrace, ObservedLayer, Observer, Rows, Tracer, Unobserved};
 use crate::positions::Positions;
 use crate::registry::Attention;
 use crate::streams::{self, Stream};
-use crate::sublayer::{AttentionSettings, MlpSettings, NORM_EPSILON};
+use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, MlpSettings, NORM_EPSILON};
 use crate::{fused, reference};
 
 /// Child of a pass's key: dropout of the embedding, row = `sequence · length + token`.
 const EMBEDDING_SITE: u64 = 0;
+/// Child of the key of all random decisions: the places of the layers. The passes are the children 0 and 1.
+const PLACES: u64 = 2;
 /// Child of a pass's key: the first layer; the other layers follow.
 const FIRST_LAYER: u64 = 1;
 
@@ -42,6 +47,8 @@ pub struct AttentionWeights {
     pub value: Linear,
     /// Map from all heads back to the width of the model.
     pub output: Linear,
+    /// Parameters of the mechanism, `[heads, parameters]`, if it has any.
+    pub mechanism: Option<Param<Tensor<2>>>,
 }
 
 /// Parameters of an MLP sublayer.
@@ -77,6 +84,11 @@ pub struct Encoder {
     attention: Attention,
     #[module(skip)]
     positions: Positions,
+    #[module(skip)]
+    seed: u64,
+    /// Query and key maps of all layers before training, if the mechanism asks for them.
+    #[module(skip)]
+    initial_maps: Vec<Arc<InitialMaps>>,
 }
 
 /// Everything besides the tokens that determines a forward pass: its random decisions, and whether it trains.
@@ -105,16 +117,19 @@ impl Pass {
     }
 }
 
-/// Sequences of token ids in the form that [`Encoder::logits`] takes.
+/// Sequences of token ids as the model sees them, padding and global tokens included.
 #[derive(Clone, Debug)]
 pub struct TokenRows {
-    ids: Vec<usize>,
-    sequences: usize,
-    length: usize,
+    pub(crate) ids: Arc<[usize]>,
+    pub(crate) sequences: usize,
+    pub(crate) length: usize,
 }
 
+/// Models that cannot be evaluated by a single operator are evaluated with this many sequences at a time.
+const EVALUATION_BATCH: usize = 50;
+
 /// The embedding in either form.
-type EmbeddingForm = fn(Tensor<2>, Tensor<2, Int>, Tensor<2>, &Dropout, Key) -> Tensor<3>;
+type EmbeddingForm = fn(Tensor<2>, &TokenRows, Tensor<2>, &Dropout, Key) -> Tensor<3>;
 
 /// Draws the initial parameters: each from its own generator, named by the path of the parameter.
 struct Initialiser<'a> {
@@ -137,7 +152,28 @@ impl Initialiser<'_> {
         }
     }
 
-    fn block(&self, layer: usize, config: &ModelConfig) -> Block {
+    /// Weight and bias of a map that depends on the seed alone.
+    fn initial_map(&self, name: &str, inputs: usize, outputs: usize) -> [Vec<f32>; 2] {
+        let bound = 1.0 / (inputs as f64).sqrt();
+        [("weight", inputs * outputs), ("bias", outputs)]
+            .map(|(part, count)| streams::initial_values(self.seed, &format!("{name}.{part}"), count, bound))
+    }
+
+    fn initial_maps(&self, layer: usize, config: &ModelConfig) -> InitialMaps {
+        let (inputs, outputs) = (config.d_model, config.heads * config.head_width());
+        let map = |name: &str| self.initial_map(&format!("blocks.{layer}.attention.{name}"), inputs, outputs);
+        InitialMaps { query: map("query"), key: map("key") }
+    }
+
+    /// Parameters of a mechanism, the same for all heads.
+    fn mechanism(&self, attention: &Attention, heads: usize) -> Option<Param<Tensor<2>>> {
+        let parameters = attention.mechanism.parameters();
+        let values: Vec<f32> = parameters.iter().map(|parameter| parameter.initial as f32).collect();
+        let data = || TensorData::new(values.repeat(heads), [heads, parameters.len()]);
+        (!parameters.is_empty()).then(|| Param::from_data(data(), self.device))
+    }
+
+    fn block(&self, layer: usize, config: &ModelConfig, attention: &Attention) -> Block {
         let (d, all_heads) = (config.d_model, config.heads * config.head_width());
         let linear = |name: &str, inputs, outputs| self.linear(&format!("blocks.{layer}.{name}"), inputs, outputs);
         Block {
@@ -146,6 +182,7 @@ impl Initialiser<'_> {
                 key: linear("attention.key", d, all_heads),
                 value: linear("attention.value", d, all_heads),
                 output: linear("attention.output", all_heads, d),
+                mechanism: self.mechanism(attention, config.heads),
             },
             mlp: MlpWeights {
                 hidden: linear("mlp.hidden", d, config.d_mlp),
@@ -174,12 +211,22 @@ impl Encoder {
     /// Models with the same settings and seed start with the same weights, even if their mechanisms differ.
     pub fn new(config: ModelConfig, attention: Attention, seed: u64, device: &Device) -> Result<Self, ConfigError> {
         config.validate()?;
+        if config.visibility == Visibility::Causal && attention.spec.globals > 0 {
+            return Err(ConfigError::CausalGlobals);
+        }
         let init = Initialiser { seed, device };
         let ModelConfig { d_model, classes, .. } = config;
         let tokens = config.vocabulary + attention.spec.globals;
         Ok(Encoder {
             embedding: init.parameter("embedding", [tokens, d_model], 0.1),
-            blocks: (0..config.blocks).map(|layer| init.block(layer, &config)).collect(),
+            blocks: (0..config.blocks).map(|layer| init.block(layer, &config, &attention)).collect(),
+            initial_maps: match attention.mechanism.scores() {
+                RuleScores::InitialMaps => {
+                    (0..config.blocks).map(|layer| Arc::new(init.initial_maps(layer, &config))).collect()
+                }
+                _ => Vec::new(),
+            },
+            seed,
             classifier: Linear {
                 weight: init.parameter("classifier.weight", [d_model, classes], 0.1),
                 bias: init.parameter("classifier.bias", [classes], 0.0),
@@ -228,14 +275,20 @@ impl Encoder {
     /// [`embedded`](Self::embedded) gives the `x` of block 0 for some tokens.
     pub fn trace(&self, first: usize, x: Tensor<3>, pass: Pass) -> (Tensor<2>, Vec<LayerTrace>) {
         let mut tracer = Tracer::default();
-        let logits = self.forward_blocks(first, x, &Pass { training: false, ..pass }, false, &mut tracer);
+        let pass = Pass { training: false, ..pass };
+        let no_tokens: Arc<[usize]> = Arc::new([]);
+        let logits = self.forward_blocks(first, x, &no_tokens, &pass, false, &mut tracer);
         (logits, tracer.into_layers())
     }
 
     fn forward_with(&self, tokens: Tensor<2, Int>, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
+        self.forward_rows(&self.token_rows(tokens), pass, observer)
+    }
+
+    fn forward_rows(&self, tokens: &TokenRows, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
         let fused = self.is_fused();
         let x = self.embed(tokens, pass, if fused { fused::embedding } else { reference::embedding });
-        self.forward_blocks(0, x, pass, fused, observer)
+        self.forward_blocks(0, x, &tokens.ids, pass, fused, observer)
     }
 
     /// The blocks from number `first` on, then the classifier: the only loop over the blocks besides
@@ -244,20 +297,22 @@ impl Encoder {
         &self,
         first: usize,
         mut x: Tensor<3>,
+        tokens: &Arc<[usize]>,
         pass: &Pass,
         fused: bool,
         observer: &mut impl Observer,
     ) -> Tensor<2> {
-        let form = if fused { FastForm::new(self.attention.mechanism.as_ref(), x.dims()[1]) } else { None };
+        let form = if fused { self.fast_form(x.dims()[1]) } else { None };
         for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate().skip(first) {
-            let layer_key = pass.layer(layer);
+            let site = self.site(layer, pass, tokens);
+            let layer_key = site.key;
             observer.norm_input(&x);
             let sublayer = AttentionSublayer {
                 attention: &self.attention,
                 weights: attention,
                 form: form.as_ref(),
                 settings: self.attention_settings(layer, pass),
-                layer_key,
+                site,
             };
             x = observer.attention(sublayer, x);
             observer.norm_input(&x);
@@ -271,30 +326,100 @@ impl Encoder {
         self.classify(x)
     }
 
-    /// Tokens of `[batch, length]` in the form that [`logits`](Self::logits) takes, padding and global tokens added.
+    fn fast_form(&self, length: usize) -> Option<FastForm> {
+        FastForm::new(self.attention.mechanism.as_ref(), length, self.config.visibility)
+    }
+
+    fn site(&self, layer: usize, pass: &Pass, tokens: &Arc<[usize]>) -> LayerSite {
+        LayerSite {
+            layer,
+            key: pass.layer(layer),
+            place: streams::key(self.seed, Stream::Dropout).child(PLACES).child(layer as u64),
+            globals: self.attention.spec.globals,
+            tokens: tokens.clone(),
+            initial_maps: self.initial_maps.get(layer).cloned(),
+        }
+    }
+
+    /// Tokens of `[batch, length]` as the model sees them, padding and global tokens added.
     pub fn token_rows(&self, tokens: Tensor<2, Int>) -> TokenRows {
         let tokens = self.append_globals(self.pad(tokens));
         let [sequences, length] = tokens.dims();
         TokenRows { ids: tokens.into_data().iter::<i64>().map(|id| id as usize).collect(), sequences, length }
     }
 
-    /// Logits of all sequences, row by row. The same as [`forward`](Self::forward) up to rounding, but faster; meant for evaluating the
-    /// same sequences with many different weights. Maps of the attention are folded into each other beforehand, so kept keys may
-    /// differ where scores nearly tie. `None` if the engine or the model does not allow it; `forward` always works.
-    pub fn logits(&self, tokens: &TokenRows, pass: Pass) -> Option<Vec<f32>> {
-        if !self.is_fused() || pass.training {
+    /// Logits of all sequences in evaluation, row by row: the same as [`forward`](Self::forward) up to rounding, but without
+    /// gradients and faster. All blocks run as one operator where the engine and the model allow it; if not, they run layer by
+    /// layer, some sequences at a time.
+    pub fn logits(&self, tokens: &TokenRows, pass: Pass) -> Vec<f32> {
+        let pass = Pass { training: false, ..pass };
+        let device = self.embedding.val().device();
+        let rows = |logits: Tensor<2>| logits.into_data().iter::<f32>().collect::<Vec<f32>>();
+        if let Some(pooled) = self.pooled(tokens, &pass) {
+            let pooled = TensorData::new(pooled, [tokens.sequences, self.config.d_model]);
+            return rows(self.classifier.forward_rows(Tensor::from_data(pooled, &device)));
+        }
+        let batches = tokens.ids.chunks(EVALUATION_BATCH * tokens.length).zip(0..);
+        let logits = batches.flat_map(|(ids, number)| {
+            let batch = TokenRows { ids: ids.into(), sequences: ids.len() / tokens.length, length: tokens.length };
+            // The first batch has the key of the pass, as in `forward`; the others have keys far from those of the layers.
+            let key = if number == 0 { pass.key } else { pass.key.child(u64::MAX - number) };
+            let pass = Pass { key, ..pass };
+            rows(self.forward_rows(&batch, &pass, &mut Unobserved))
+        });
+        logits.collect()
+    }
+
+    /// The mean over the tokens of every sequence after the last block, if one operator can compute it.
+    fn pooled(&self, tokens: &TokenRows, pass: &Pass) -> Option<Vec<f32>> {
+        self.encoder_call(tokens, pass)?.pooled(&tokens.ids)
+    }
+
+    /// Mean loss of a batch and the gradients of all parameters, in the order of the model, if one operator can compute them.
+    pub(crate) fn gradients(
+        &self,
+        tokens: &TokenRows,
+        classes: &[usize],
+        pass: &Pass,
+    ) -> Option<(f64, Vec<Option<Vec<f32>>>)> {
+        let call = self.encoder_call(tokens, pass)?;
+        let result = call.gradients(&self.classifier, &tokens.ids, classes)?;
+        let mut gradients = vec![Some(result.table)];
+        let maps = |maps: [LinearGradient; 2]| maps.into_iter().flat_map(|map| [Some(map.weight), Some(map.bias)]);
+        for (block, (attention, mlp)) in self.blocks.iter().zip(result.blocks) {
+            gradients.extend(maps([attention.query, attention.key]));
+            gradients.extend(maps([attention.value, attention.output]));
+            if block.attention.mechanism.is_some() {
+                let mechanism = self.attention.mechanism.as_ref();
+                gradients.push(fused::parameter_gradient(&block.attention, mechanism, &attention.numbers));
+            }
+            gradients.extend(maps([mlp.hidden, mlp.output]));
+        }
+        gradients.extend([Some(result.classifier.weight), Some(result.classifier.bias)]);
+        Some((result.loss, gradients))
+    }
+
+    fn encoder_call(&self, tokens: &TokenRows, pass: &Pass) -> Option<EncoderCall<'_>> {
+        if !self.is_fused() {
             return None;
         }
-        let form = FastForm::new(self.attention.mechanism.as_ref(), tokens.length)?;
         let table = self.embedding.val();
-        let positions = self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype());
-        let blocks = self.blocks.iter().enumerate().map(|(layer, Block { attention, mlp })| {
-            (attention, self.attention_settings(layer, &pass), mlp, self.mlp_settings(&pass), pass.layer(layer))
+        let blocks = self.blocks.iter().enumerate().map(|(layer, Block { attention, mlp })| BlockCall {
+            attention,
+            attention_settings: self.attention_settings(layer, pass),
+            mlp,
+            mlp_settings: self.mlp_settings(pass),
+            site: self.site(layer, pass, &tokens.ids),
         });
-        let pooled = fused::pooled(table, positions, &tokens.ids, blocks.collect(), &form)?;
-        let pooled = TensorData::new(pooled, [tokens.sequences, self.config.d_model]);
-        let logits = self.classifier.forward_rows(Tensor::from_data(pooled, &self.embedding.val().device()));
-        Some(logits.into_data().iter::<f32>().collect())
+        Some(EncoderCall {
+            form: self.fast_form(tokens.length)?,
+            positions: self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype()),
+            table,
+            dropout: self.dropout(pass.training),
+            embedding_site: pass.key.child(EMBEDDING_SITE),
+            blocks: blocks.collect(),
+            mechanism: self.attention.mechanism.as_ref(),
+        })
     }
 
     fn is_fused(&self) -> bool {
@@ -308,6 +433,7 @@ impl Encoder {
             heads: self.config.heads,
             d_head: self.config.head_width(),
             inverse_temperature: self.config.inverse_temperature,
+            visibility: self.config.visibility,
             norm_epsilon: if layer == 0 && quirks.first_norm_without_eps { 0.0 } else { NORM_EPSILON },
             weight_dropout: self.dropout(pass.training || quirks.dropout_in_evaluation),
             output_dropout: self.dropout(pass.training),
@@ -330,14 +456,13 @@ impl Encoder {
 
     /// The input of the first block in evaluation, `[batch, length, d_model]`, in the reference form.
     pub fn embedded(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
-        self.embed(tokens, &Pass::evaluation(0, 0), reference::embedding)
+        self.embed(&self.token_rows(tokens), &Pass::evaluation(0, 0), reference::embedding)
     }
 
-    /// Tokens as vectors with their positions, `[batch, length, d_model]`; padding and global tokens are added here.
-    fn embed(&self, tokens: Tensor<2, Int>, pass: &Pass, embedding: EmbeddingForm) -> Tensor<3> {
-        let tokens = self.append_globals(self.pad(tokens));
+    /// Tokens as vectors with their positions, `[batch, length, d_model]`.
+    fn embed(&self, tokens: &TokenRows, pass: &Pass, embedding: EmbeddingForm) -> Tensor<3> {
         let table = self.embedding.val();
-        let positions = self.positions.get(tokens.dims()[1], self.config.d_model, &table.device(), table.dtype());
+        let positions = self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype());
         embedding(table, tokens, positions, &self.dropout(pass.training), pass.key.child(EMBEDDING_SITE))
     }
 

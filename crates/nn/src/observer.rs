@@ -5,12 +5,12 @@
 //! tensors in the reference form.
 
 use burn::tensor::Tensor;
-use semfocus_kernels::{Dropout, Key, RowObserver};
+use semfocus_kernels::{Dropout, RowObserver};
 
 use crate::mechanism::FastForm;
 use crate::model::AttentionWeights;
 use crate::registry::Attention;
-use crate::sublayer::{AttentionSettings, AttentionTrace};
+use crate::sublayer::{AttentionSettings, AttentionTrace, LayerSite};
 use crate::{fused, reference};
 
 /// An attention sublayer of a forward pass, ready to run.
@@ -20,20 +20,25 @@ pub(crate) struct AttentionSublayer<'a> {
     /// Run by the fused operator if there is a fast form, otherwise by the reference.
     pub(crate) form: Option<&'a FastForm>,
     pub(crate) settings: AttentionSettings,
-    pub(crate) layer_key: Key,
+    pub(crate) site: LayerSite,
 }
 
 impl AttentionSublayer<'_> {
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         match self.form {
-            Some(form) => fused::attention(x, self.weights, form, &self.settings, self.layer_key),
+            Some(form) => {
+                fused::attention(x, self.weights, self.attention.mechanism.as_ref(), form, &self.settings, &self.site)
+            }
             None => self.forward_reference(x).0,
         }
     }
 
     fn forward_observed<O: RowObserver>(&self, x: Tensor<3>, rows: &O) -> (Tensor<3>, Vec<O::Observation>) {
         match self.form {
-            Some(form) => fused::attention_observed(x, self.weights, form, &self.settings, self.layer_key, rows),
+            Some(form) => {
+                let mechanism = self.attention.mechanism.as_ref();
+                fused::attention_observed(x, self.weights, mechanism, form, &self.settings, &self.site, rows)
+            }
             None => {
                 let (x, trace) = self.forward_reference(x);
                 (x, trace.observe_rows(rows))
@@ -42,8 +47,7 @@ impl AttentionSublayer<'_> {
     }
 
     fn forward_reference(&self, x: Tensor<3>) -> (Tensor<3>, AttentionTrace) {
-        let Attention { mechanism, spec, .. } = self.attention;
-        reference::attention(x, self.weights, mechanism.as_ref(), &self.settings, self.layer_key, spec.globals)
+        reference::attention(x, self.weights, self.attention.mechanism.as_ref(), &self.settings, &self.site)
     }
 }
 

@@ -3,56 +3,89 @@
 
 use burn::tensor::{Int, Tensor, TensorData, activation, module};
 use semfocus_core::Activation;
-use semfocus_kernels::{Dropout, Key};
+use semfocus_kernels::{Dropout, Key, RuleScores};
 
-use crate::mechanism::{Mechanism, Site};
-use crate::model::{AttentionWeights, MlpWeights};
-use crate::sublayer::{AttentionSettings, AttentionTrace, MlpSettings, site};
+use crate::mechanism::{HeadTensors, Mechanism};
+use crate::model::{AttentionWeights, MlpWeights, TokenRows};
+use crate::sublayer::{AttentionSettings, AttentionTrace, InitialMaps, LayerSite, MlpSettings, site};
 
 /// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
 /// `[length, d]`.
 pub fn embedding(
     table: Tensor<2>,
-    tokens: Tensor<2, Int>,
+    tokens: &TokenRows,
     positions: Tensor<2>,
     dropout: &Dropout,
     site: Key,
 ) -> Tensor<3> {
     let scale = (table.dims()[1] as f64).sqrt();
+    let ids: Vec<i64> = tokens.ids.iter().map(|&id| id as i64).collect();
+    let ids = TensorData::new(ids, [tokens.sequences, tokens.length]);
+    let tokens = Tensor::<2, Int>::from_data(ids, &table.device());
     let x = module::embedding(table, tokens).mul_scalar(scale).add(positions.unsqueeze()); // [batch, length, d_model]
     self::dropout(x, dropout, site)
 }
 
-/// `x + drop(attention(norm(x)))`, and its scores, kept keys and weights.
-///
-/// The last `globals` tokens of `x`, which is `[batch, length, d_model]`, are global tokens.
+/// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`, and its scores, kept keys and weights.
 pub fn attention(
     x: Tensor<3>,
     weights: &AttentionWeights,
     mechanism: &dyn Mechanism,
     settings: &AttentionSettings,
-    layer_key: Key,
-    globals: usize,
+    site: &LayerSite,
 ) -> (Tensor<3>, AttentionTrace) {
     let [batch, length, _] = x.dims();
-    let AttentionSettings { heads, d_head, .. } = *settings;
+    let AttentionSettings { heads, d_head, visibility, .. } = *settings;
     let split_heads = |t: Tensor<3>| t.reshape([batch, length, heads, d_head]).swap_dims(1, 2);
+    let numbers = mechanism.numbers(weights.mechanism.as_ref().map(|parameters| parameters.val()));
+    let HeadTensors { temperature, alpha } = numbers;
+    let per_head = |numbers: Tensor<1>| numbers.reshape([1, heads, 1, 1]);
 
     let normed = layer_norm(x.clone(), settings.norm_epsilon); // [batch, length, d_model]
     let query = split_heads(weights.query.forward(normed.clone())); // [batch, heads, queries, d_head]
     let key = split_heads(weights.key.forward(normed.clone())); // [batch, heads, keys, d_head]
-    let value = split_heads(weights.value.forward(normed)); // [batch, heads, keys, d_head]
+    let value = split_heads(weights.value.forward(normed.clone())); // [batch, heads, keys, d_head]
 
-    let scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale()); // [batch, heads, queries, keys]
-    let kept = mechanism.keep(&scores, &Site { key: layer_key.child(site::MECHANISM), globals });
-    let attention = mechanism.weighting().weights(scores.clone(), kept.clone());
-    let trace = AttentionTrace { scores, kept, weights: attention.clone() };
+    let mut scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale()); // [batch, heads, queries, keys]
+    if let Some(temperature) = temperature {
+        scores = scores.mul(per_head(temperature));
+    }
+    let choice_scores = match mechanism.scores() {
+        RuleScores::None | RuleScores::Own => scores.clone(),
+        RuleScores::NextExample => {
+            let next = (0..batch as i64).map(|sequence| (sequence + 1) % batch as i64).collect::<Vec<_>>();
+            scores.clone().select(0, Tensor::from_data(TensorData::new(next, [batch]), &scores.device()))
+        }
+        RuleScores::InitialMaps => {
+            let maps = site.initial_maps.as_ref().expect("a mechanism that asks for the initial maps is given them");
+            let [query, key] = initial_projections(maps, normed).map(split_heads);
+            query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale())
+        }
+    };
+    let place = site.of_mechanism(visibility);
+    let kept = place.only_visible(mechanism.keep(&choice_scores, &place), &scores);
+    let alpha = alpha.unwrap_or_else(|| Tensor::full([heads], 1.5, (&scores.device(), scores.dtype())));
+    let attention = mechanism.weighting().weights(scores.clone(), kept.clone(), per_head(alpha));
+    let trace = AttentionTrace { scores, kept, weights: attention.clone(), visibility };
 
-    let attention = dropout(attention, &settings.weight_dropout, layer_key.child(site::ATTENTION_WEIGHTS));
+    let attention = dropout(attention, &settings.weight_dropout, site.key.child(site::ATTENTION_WEIGHTS));
     let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, length, heads * d_head]);
     let output = weights.output.forward(mixed); // [batch, length, d_model]
-    let output = dropout(output, &settings.output_dropout, layer_key.child(site::ATTENTION_OUTPUT));
+    let output = dropout(output, &settings.output_dropout, site.key.child(site::ATTENTION_OUTPUT));
     (x.add(output), trace)
+}
+
+/// Queries and keys by the maps before training, `[batch, length, heads · d_head]` each.
+fn initial_projections(maps: &InitialMaps, normed: Tensor<3>) -> [Tensor<3>; 2] {
+    let [batch, length, width] = normed.dims();
+    let place = (&normed.device(), normed.dtype());
+    [&maps.query, &maps.key].map(|[weight, bias]| {
+        let outputs = bias.len();
+        let weight = Tensor::<2>::from_data(TensorData::new(weight.clone(), [width, outputs]), place);
+        let bias = Tensor::<1>::from_data(TensorData::new(bias.clone(), [outputs]), place);
+        let rows = normed.clone().reshape([batch * length, width]).matmul(weight).add(bias.unsqueeze());
+        rows.reshape([batch, length, outputs])
+    })
 }
 
 /// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.

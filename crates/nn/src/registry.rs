@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semfocus_core::MechanismSpec;
+use semfocus_core::{MechanismSpec, Visibility};
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::{FastForm, Mechanism};
@@ -84,7 +84,7 @@ impl MechanismInfo {
 
     /// Whether the mechanism runs on the fused operators, not only in its reference form.
     pub fn has_fast_form(&self) -> bool {
-        FastForm::new((self.build)(&self.example()).as_ref(), 8).is_some()
+        FastForm::new((self.build)(&self.example()).as_ref(), 8, Visibility::All).is_some()
     }
 }
 

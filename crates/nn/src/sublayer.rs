@@ -3,9 +3,13 @@
 //! Random decisions of a layer are made at *sites*, children of the layer's key. Both forms ask for the same keys, so
 //! they drop the same values.
 
+use std::sync::Arc;
+
 use burn::tensor::{Bool, Tensor};
-use semfocus_core::Activation;
-use semfocus_kernels::{Dropout, RowObserver, RowReader};
+use semfocus_core::{Activation, Visibility};
+use semfocus_kernels::{Dropout, Key, LinearView, RowObserver, RowReader};
+
+use crate::mechanism::Site;
 
 /// Epsilon of every layer norm.
 pub use semfocus_core::model::NORM_EPSILON;
@@ -24,6 +28,59 @@ pub(crate) mod site {
     pub(crate) const MECHANISM: u64 = 4;
 }
 
+/// Where in a model, and in which forward pass, a sublayer runs.
+#[derive(Clone, Debug)]
+pub struct LayerSite {
+    /// Index of the layer.
+    pub layer: usize,
+    /// Key of this layer in this pass: [`Pass::layer`](crate::Pass::layer).
+    pub key: Key,
+    /// Key of this layer that depends on the seed of the model alone.
+    pub place: Key,
+    /// How many of the last tokens of every sequence are global tokens.
+    pub globals: usize,
+    /// Token ids of all sequences, if the input is made of tokens.
+    pub tokens: Arc<[usize]>,
+    /// Query and key map of the layer before training, for mechanisms that choose by them.
+    pub initial_maps: Option<Arc<InitialMaps>>,
+}
+
+impl LayerSite {
+    /// A layer of an input that is not made of tokens.
+    pub fn new(layer: usize, key: Key, globals: usize) -> Self {
+        LayerSite { layer, key, place: Key::new(0), globals, tokens: Arc::new([]), initial_maps: None }
+    }
+
+    /// What a mechanism sees of it.
+    pub(crate) fn of_mechanism(&self, visibility: Visibility) -> Site {
+        Site {
+            key: self.key.child(site::MECHANISM),
+            place: self.place,
+            layer: self.layer,
+            globals: self.globals,
+            visibility,
+            tokens: self.tokens.clone(),
+        }
+    }
+}
+
+/// Query and key map of a layer before training.
+#[derive(Clone, Debug)]
+pub struct InitialMaps {
+    /// Weight and bias of the query map.
+    pub query: [Vec<f32>; 2],
+    /// Weight and bias of the key map.
+    pub key: [Vec<f32>; 2],
+}
+
+impl InitialMaps {
+    pub(crate) fn views(&self) -> (LinearView<'_>, LinearView<'_>) {
+        let InitialMaps { query, key } = self;
+        let query = LinearView { weight: &query[0], bias: &query[1] };
+        (query, LinearView { weight: &key[0], bias: &key[1] })
+    }
+}
+
 /// Settings of an attention sublayer in one forward pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionSettings {
@@ -33,6 +90,8 @@ pub struct AttentionSettings {
     pub d_head: usize,
     /// Factor of the scores, besides `1 / √d_head`.
     pub inverse_temperature: f64,
+    /// Which keys a query sees.
+    pub visibility: Visibility,
     /// Added to the variance in the norm.
     pub norm_epsilon: f64,
     /// Dropout of the attention weights.
@@ -70,6 +129,8 @@ pub struct AttentionTrace {
     pub kept: Tensor<4, Bool>,
     /// Attention weights before dropout.
     pub weights: Tensor<4>,
+    /// Which keys a query sees.
+    pub visibility: Visibility,
 }
 
 impl AttentionTrace {
@@ -84,11 +145,14 @@ impl AttentionTrace {
             let mut observation = observer.begin(sequence);
             for row in 0..heads * queries {
                 let at = (sequence * heads * queries + row) * keys;
+                let visible = self.visibility.keys(row % queries, keys);
                 let kept: Vec<u32> = (0..keys as u32).filter(|&key| kept[at + key as usize]).collect();
                 let weights: Vec<f32> = kept.iter().map(|&key| weights[at + key as usize]).collect();
                 let (head, query) = (row / queries, row % queries);
-                observer
-                    .row(&mut observation, &reader.read_weighted(head, query, &scores[at..at + keys], &kept, &weights));
+                observer.row(
+                    &mut observation,
+                    &reader.read_weighted(head, query, &scores[at..at + visible], &kept, &weights),
+                );
             }
             observation
         });

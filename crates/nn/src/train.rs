@@ -39,10 +39,9 @@ pub fn step(
     learning_rate: f64,
     max_gradient_norm: f64,
 ) -> (Encoder, StepReport) {
-    let loss = loss(model.forward(batch.tokens, pass), batch.labels);
-    let mut gradients = parameter_gradients(&model, loss.backward());
+    let (loss, mut gradients) = loss_and_gradients(&model, batch, pass);
     let gradient_norm = clip_global_norm(&mut gradients, max_gradient_norm);
-    let report = StepReport { loss: loss.into_scalar::<f64>(), gradient_norm };
+    let report = StepReport { loss, gradient_norm };
     optimizer.begin_step();
     let mut number = 0;
     let model = parameters::map(model, |_, mut value| {
@@ -56,6 +55,17 @@ pub fn step(
         (value, dtype)
     });
     (model, report)
+}
+
+/// Mean loss of a batch and the gradients of all parameters, in the order of the model: by one operator for the whole model if the
+/// engine and the model allow it, if not by autodiff.
+fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, Vec<Option<Vec<f32>>>) {
+    let classes: Vec<usize> = batch.labels.to_data().iter::<i64>().map(|label| label as usize).collect();
+    let tokens = model.token_rows(batch.tokens.clone());
+    model.gradients(&tokens, &classes, &pass).unwrap_or_else(|| {
+        let loss = loss(model.forward(batch.tokens, pass), batch.labels);
+        (loss.clone().into_scalar::<f64>(), parameter_gradients(model, loss.backward()))
+    })
 }
 
 /// The gradients of all parameters, in the order of the model; `None` for a parameter that the loss does not depend on.

@@ -3,23 +3,38 @@
 mod common;
 
 use burn::tensor::Device;
-use common::{labels, tokens};
+use common::{labels, mechanisms, tokens};
 use semfocus_nn::conformance::{Case, Scores, check, specs};
-use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Registry, parameters, train};
+use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Registry, Visibility, parameters, train};
 
-const ORDINARY: Case =
-    Case { batch: 2, length: 0, d_model: 16, heads: 1, d_head: 16, dropout: 0.0, scores: Scores::Ordinary, seed: 1 };
+const ORDINARY: Case = Case {
+    batch: 2,
+    length: 0,
+    d_model: 16,
+    heads: 1,
+    d_head: 16,
+    dropout: 0.0,
+    scores: Scores::Ordinary,
+    visibility: Visibility::All,
+    seed: 1,
+};
 
 /// Runs all specs of the registry on cases made from their length; reports every failure, not just the first.
 fn check_all(length: usize, cases: impl Fn(usize) -> Vec<Case>) {
-    let registry = Registry::standard();
+    let registry = mechanisms::registry();
     let mut failures = Vec::new();
     let mut compared = 0;
     for info in registry.iter() {
         for spec in specs(info, length) {
             for case in cases(length) {
-                failures.extend(check(&registry, &spec, case).err());
-                compared += 1;
+                // Equal scores may lie exactly on the threshold of sparsemax, where its gradient jumps: rounding decides.
+                if spec.starts_with("sparsemax") && case.scores == Scores::Ties {
+                    continue;
+                }
+                for visibility in [Visibility::All, Visibility::Causal] {
+                    failures.extend(check(&registry, &spec, Case { visibility, ..case }).err());
+                    compared += 1;
+                }
             }
         }
     }
@@ -95,13 +110,14 @@ fn ties_equal_and_huge_scores() {
 fn a_wrong_fast_form_is_noticed() {
     // The check must be able to fail: a top-k that takes its ties from the wrong end.
     use semfocus_nn::mechanisms::TopK;
-    use semfocus_nn::{Key, Mechanism, MechanismInfo, RowRule, Selection, Site};
+    use semfocus_nn::{Mechanism, MechanismInfo, Row, RowRule, Selection, Site};
     use std::sync::Arc;
 
     #[derive(Debug)]
     struct Wrong;
     impl RowRule for Wrong {
-        fn select(&self, _row: Key, scores: &[f32], kept: &mut Vec<u32>) {
+        fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+            let scores = row.scores;
             kept.extend(scores.len().saturating_sub(5) as u32..scores.len() as u32);
         }
     }
@@ -125,7 +141,7 @@ fn a_wrong_fast_form_is_noticed() {
 #[test]
 fn whole_models_agree() {
     let device = Device::flex().autodiff();
-    let registry = Registry::standard();
+    let registry = mechanisms::registry();
     for info in registry.iter() {
         for spec in specs(info, 12) {
             for (activation, training) in
@@ -160,6 +176,39 @@ fn whole_models_agree() {
                     for (a, b) in actual.iter::<f64>().zip(expected) {
                         assert!((a - b).abs() < 2e-5 * scale, "{spec} {activation:?} {name}: {a} {b}");
                     }
+                }
+            }
+        }
+    }
+}
+
+/// A training step, which runs as one operator for the whole model, changes the weights as autodiff of the reference form does.
+#[test]
+fn training_steps_agree() {
+    let device = Device::flex().autodiff();
+    let registry = mechanisms::registry();
+    // Folded maps and narrow heads, with and without padding of the rows.
+    let shapes = [(16, None, 2, Visibility::All), (12, None, 1, Visibility::Causal), (16, Some(4), 3, Visibility::All)];
+    let specs = registry.iter().flat_map(|info| specs(info, 12)).collect::<Vec<_>>();
+    for spec in specs {
+        for (d_model, d_head, heads, visibility) in shapes {
+            let attention = registry.parse(&spec).unwrap();
+            if attention.spec.globals > 0 && visibility == Visibility::Causal {
+                continue;
+            }
+            let step = |engine| {
+                let base = ModelConfig { dropout: 0.1, engine, visibility, ..ModelConfig::new(4, 3) };
+                let config = ModelConfig { d_model, d_head, heads, blocks: 2, d_mlp: 20, ..base };
+                let model = Encoder::new(config, attention.clone(), 5, &device).unwrap();
+                let batch = train::Batch { tokens: tokens(9, 12, 4, &device), labels: labels(9, 3, &device) };
+                let (model, report) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1e3);
+                (report, parameters::named_parameters(&model))
+            };
+            let ((expected_report, expected), (report, found)) = (step(Engine::Reference), step(Engine::Fused));
+            assert!((report.loss - expected_report.loss).abs() < 1e-5, "{spec}: {report:?} {expected_report:?}");
+            for ((name, expected), (_, found)) in expected.iter().zip(&found) {
+                for (a, b) in found.iter::<f64>().zip(expected.iter::<f64>()) {
+                    assert!((a - b).abs() < 2e-5, "{spec} {d_model} {d_head:?} {visibility:?} {name}: {a} {b}");
                 }
             }
         }

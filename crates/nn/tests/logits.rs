@@ -1,7 +1,7 @@
 //! `Encoder::logits`, which is for evaluation only, gives the same as `Encoder::forward`.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Quirks, Registry};
+use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Quirks, Registry, Visibility};
 
 fn tokens(batch: usize, length: usize) -> Tensor<2, Int> {
     let ids: Vec<i64> = (0..batch * length).map(|index| i64::from(Key::new(3).below(index as u32, 5))).collect();
@@ -19,14 +19,14 @@ fn agrees(model: &Encoder, batch: usize, length: usize, what: &str) {
     let pass = Pass::evaluation(1, 0);
     let expected: Vec<f32> = model.forward(tokens(batch, length), pass).into_data().iter::<f32>().collect();
     let rows = model.token_rows(tokens(batch, length));
-    let found = model.logits(&rows, pass).unwrap_or_else(|| panic!("{what}: the model can be taken"));
+    let found = model.logits(&rows, pass);
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(&expected) {
         assert!((found - expected).abs() < 2e-5 * (1.0 + expected.abs()), "{what}: {found}, not {expected}");
     }
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| model.logits(&rows, pass).unwrap())
+        pool.install(|| model.logits(&rows, pass))
     };
     assert_eq!(with(1), with(3), "{what}: threads change no bit");
 }
@@ -51,14 +51,16 @@ fn logits_are_those_of_the_forward_pass() {
 }
 
 #[test]
-fn what_cannot_be_folded_is_left_to_the_forward_pass() {
-    let is_refused = |model: Encoder| model.logits(&model.token_rows(tokens(2, 6)), Pass::evaluation(1, 0)).is_none();
-    assert!(is_refused(model("full", |config| config.d_model = 20)), "rows need padding");
-    assert!(is_refused(model("full", |config| config.d_head = Some(4))), "folding would cost more than it saves");
-    assert!(is_refused(model("full", |config| config.engine = Engine::Reference)));
-    let odd = Quirks { dropout_in_evaluation: true, ..Quirks::default() };
-    assert!(is_refused(model("full", |config| (config.dropout, config.quirks) = (0.1, odd))));
-    assert!(!is_refused(model("full", |config| config.dropout = 0.1)), "dropout is off in evaluation");
-    let model = model("full", |_| {});
-    assert!(model.logits(&model.token_rows(tokens(2, 6)), Pass::training(1, 0)).is_none(), "training needs dropout");
+fn models_that_go_layer_by_layer_give_the_same() {
+    agrees(&model("full", |config| config.d_model = 20), 3, 6, "rows need padding");
+    agrees(&model("full", |config| config.d_head = Some(4)), 3, 6, "narrow heads");
+    agrees(&model("topk:3", |config| (config.heads, config.d_head) = (4, Some(8))), 3, 20, "narrow heads");
+    agrees(&model("full", |config| config.engine = Engine::Reference), 3, 6, "the reference engine");
+    agrees(&model("full", |config| config.dropout = 0.1), 3, 6, "dropout is off in evaluation");
+    let quirk = Quirks { dropout_in_evaluation: true, ..Quirks::default() };
+    agrees(&model("full", |config| (config.dropout, config.quirks) = (0.1, quirk)), 3, 6, "dropout of the weights");
+    for mechanism in ["full", "topk:3", "bottomk:3", "randomk:3", "banded:3"] {
+        let causal = model(mechanism, |config| config.visibility = Visibility::Causal);
+        agrees(&causal, 5, 33, &format!("causal {mechanism}"));
+    }
 }

@@ -4,7 +4,9 @@ mod common;
 
 use burn::tensor::{Device, Tensor};
 use common::{small_specs, tokens};
-use semfocus_nn::{Encoder, Engine, LayerTrace, ModelConfig, ObservedRow, Pass, Registry, RowObserver, reference};
+use semfocus_nn::{
+    Encoder, Engine, LayerSite, LayerTrace, ModelConfig, ObservedRow, Pass, Registry, RowObserver, reference,
+};
 
 const BATCH: usize = 3;
 const LENGTH: usize = 9;
@@ -110,7 +112,8 @@ fn a_trace_may_start_at_any_block_and_has_no_dropout() {
     let x = whole.embedded(tokens(BATCH, LENGTH, 4, &Device::flex()));
     let settings = whole.attention_settings(0, &pass);
     let (weights, mechanism) = (&whole.blocks[0].attention, &whole.attention().mechanism);
-    let (after, _) = reference::attention(x.clone(), weights, mechanism.as_ref(), &settings, pass.layer(0), 0);
+    let (after, _) =
+        reference::attention(x.clone(), weights, mechanism.as_ref(), &settings, &LayerSite::new(0, pass.layer(0), 0));
     for (x, found) in [&x, &after].into_iter().zip(layers[0].min_deviations) {
         let expected: f64 = x.clone().var_bias(2).sqrt().min().into_scalar();
         assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");

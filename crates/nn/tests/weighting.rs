@@ -9,7 +9,7 @@ use common::{labels, tokens};
 use semfocus_nn::mechanisms::TopK;
 use semfocus_nn::{
     Attention, Encoder, Engine, FastForm, Mechanism, MechanismInfo, ModelConfig, Pass, Registry, Selection, Site,
-    WeightFunction, Weighting, parameters, train,
+    Visibility, WeightFunction, Weighting, parameters, train,
 };
 
 /// The keys of `topk:3`, all with the same weight.
@@ -76,7 +76,7 @@ fn own_weights_mean_no_fast_form() {
     let has_fast_form = |name: &str| {
         let Attention { mechanism, info, .. } = registry().parse(name).unwrap();
         assert!(mechanism.selection(12).is_some());
-        assert_eq!(info.has_fast_form(), FastForm::new(mechanism.as_ref(), 12).is_some());
+        assert_eq!(info.has_fast_form(), FastForm::new(mechanism.as_ref(), 12, Visibility::All).is_some());
         info.has_fast_form()
     };
     assert!(!has_fast_form("uniform"));

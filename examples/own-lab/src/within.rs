@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use semfocus::burn::tensor::{Bool, Tensor};
 use semfocus::nn::registry::Parameter;
-use semfocus::nn::{Family, Key, Mechanism, MechanismInfo, RowRule, Selection, Site};
+use semfocus::nn::{Family, Mechanism, MechanismInfo, Row, RowRule, Selection, Site};
 
 // [definition]
 /// `within:m`: every query keeps the keys whose score is at most `m` below its best one, as many as there are.
@@ -15,9 +15,10 @@ pub(crate) struct Within {
 }
 
 impl Mechanism for Within {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        let scores = site.hide(scores.clone(), f32::NEG_INFINITY); // of keys that a query does not see, in causal models
         let best = scores.clone().max_dim(3); // [batch, heads, queries, 1]
-        scores.clone().greater_equal(best - self.margin)
+        scores.greater_equal(best - self.margin)
     }
 
     fn selection(&self, _length: usize) -> Option<Selection> {
@@ -39,17 +40,17 @@ pub(crate) const WITHIN: MechanismInfo = MechanismInfo {
 
 // [fast form]
 impl RowRule for Within {
-    fn select(&self, _row: Key, scores: &[f32], kept: &mut Vec<u32>) {
-        let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        kept.extend((0..).zip(scores).filter(|(_, score)| **score >= best - self.margin).map(|(key, _)| key));
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        let best = row.scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        kept.extend((0..).zip(row.scores).filter(|(_, score)| **score >= best - self.margin).map(|(key, _)| key));
     }
 }
 // [end of fast form]
 
 #[cfg(test)]
 mod tests {
-    use semfocus::nn::Registry;
     use semfocus::nn::conformance::{Case, Scores, check, specs};
+    use semfocus::nn::{Registry, Visibility};
 
     use super::WITHIN;
 
@@ -60,9 +61,9 @@ mod tests {
         for length in [1, 2, 7, 40] {
             for spec in specs(&WITHIN, length) {
                 for scores in [Scores::Ordinary, Scores::Equal, Scores::Ties, Scores::Huge] {
-                    let case =
-                        Case { batch: 3, length, d_model: 16, heads: 2, d_head: 8, dropout: 0.1, scores, seed: 3 };
+                    let case = Case { length, scores, seed: 3, ..Case::default() };
                     check(&registry, &spec, case).unwrap();
+                    check(&registry, &spec, Case { visibility: Visibility::Causal, ..case }).unwrap();
                 }
             }
         }

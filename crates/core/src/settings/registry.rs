@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::TrialSettings;
 use crate::mechanism::MechanismSpec;
-use crate::model::{Activation, Engine};
+use crate::model::{Activation, Engine, Visibility};
 use crate::names::nearest;
 use crate::optimizer::Rule;
 
@@ -365,6 +365,12 @@ fn model() -> Vec<Setting> {
             "above 0",
             positive,
             field!(model.inverse_temperature),
+        ),
+        choice!(
+            "model.visibility",
+            "the keys that a query sees: all, or itself and those before it",
+            Visibility,
+            model.visibility
         ),
         choice!(
             "model.engine",

@@ -1,36 +1,52 @@
 //! The first sublayer of a block: `x + dropout(output(attention(norm(x))))`.
 //!
-//! The sequences are worked on in parallel, each on one thread from start to end, so that its rows stay in a core's caches:
-//! norm, projections, the attention of every head ([`dense`] or [`sparse`]), output projection, residual.
+//! Attention is visibility × selection × weighting: which keys a query can see, which of them it keeps, and how the scores of
+//! the kept ones become weights. The sequences are worked on in parallel, each on one thread from start to end, so that its rows
+//! stay in a core's caches.
+//!
+//! | to find | look in |
+//! |---|---|
+//! | the maps, plain and folded, and their gradients | [`maps`] |
+//! | the choice of keys by a rule | [`choice`] |
+//! | attention over all visible keys | [`dense`] |
+//! | attention over kept keys | [`sparse`] |
+//! | rows that need not be computed for every sequence | [`known`] |
+//! | what an observer is shown | [`observe`] |
 
+mod choice;
 mod dense;
-mod folded;
+mod known;
+mod maps;
 mod observe;
-mod parts;
 mod sparse;
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use rayon::prelude::*;
+use semfocus_core::Visibility;
 
 use crate::buffer::Buffer;
-use crate::linear::{LinearGradient, LinearView, pack_columns, pack_columns_transposed, run_length};
-use crate::matmul::{Left, Packed, Right, Start, multiply};
+use crate::linear::{LinearGradient, LinearView, run_length};
+use crate::matmul::{Left, Right, Start, multiply};
 use crate::mlp::ROW_BLOCK;
 use crate::output;
 use crate::rows::{self, RowDropout};
-use crate::selection::assert_valid_row;
 use crate::simd::padded;
-use crate::{Dropout, FusedWeighting, KeptKeys, Key, RowRule, Selection};
-use dense::{Head, HeadGradients};
-use parts::{HeadWeights, HeadWeightsTransposed, Sums, Workspace};
+use crate::weighting::RowStatistics;
+use crate::{Dropout, FusedWeighting, KeptKeys, Key, Selection};
+use dense::{Head, HeadGradients, Weighing};
+use maps::HeadMaps;
 
-pub(crate) use folded::{FoldedAttention, KnownRows, SequenceBuffers};
+pub(crate) use known::KnownRows;
+pub(crate) use maps::{Maps, Sums, TransposedMaps};
 pub use observe::{ObservedRow, RowObserver, RowReader};
 
 /// The attention sublayer: its sizes, its parameters and its random sites.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionKernel<'a> {
+    /// Index of the layer, for rules that ask.
+    pub layer: usize,
     /// Tokens of a sequence.
     pub length: usize,
     /// Values of a token.
@@ -47,12 +63,20 @@ pub struct AttentionKernel<'a> {
     pub value: LinearView<'a>,
     /// Map `heads * head_width` → `width`.
     pub output: LinearView<'a>,
-    /// Which keys the queries keep.
+    /// Query and key map before training, for rules that ask.
+    pub initial_maps: Option<(LinearView<'a>, LinearView<'a>)>,
+    /// Token ids of all sequences, for rules that ask.
+    pub tokens: &'a [usize],
+    /// Which keys the queries see.
+    pub visibility: Visibility,
+    /// Which of the visible keys the queries keep.
     pub selection: &'a Selection,
     /// How the scores of kept keys become weights.
     pub weighting: FusedWeighting,
-    /// A score is this times the product of query and key.
+    /// A score is this times the product of query and key, times the temperature of the head.
     pub scale: f32,
+    /// Numbers of each head.
+    pub numbers: &'a [HeadNumbers],
     /// Added to the variance in the norm.
     pub epsilon: f32,
     /// Dropout of the attention weights. The row of query `i` in head `h` of sequence `b` has the key
@@ -66,29 +90,60 @@ pub struct AttentionKernel<'a> {
     pub output_site: Key,
     /// Key of the rows that a rule draws from, numbered like those of `weight_site`.
     pub rule_site: Key,
+    /// Key of the places of this layer, the same in every pass; query `i` of head `h` has the child `h * length + i`.
+    pub place_site: Key,
 }
 
-/// What the backward pass needs besides the input, one entry for every sequence.
+/// Numbers of a head that may be learned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeadNumbers {
+    /// Factor of the scores.
+    pub temperature: f32,
+    /// The α of [`FusedWeighting::Entmax`].
+    pub alpha: f32,
+}
+
+impl Default for HeadNumbers {
+    fn default() -> Self {
+        HeadNumbers { temperature: 1.0, alpha: 1.5 }
+    }
+}
+
+/// What the backward pass needs besides the input.
 #[derive(Debug)]
 pub struct AttentionSaved {
-    sequences: Vec<SequenceSaved>,
+    maps: Maps,
+    sequences: Vec<SequenceRows>,
 }
 
+/// The rows of one sequence on their way through the sublayer.
 #[derive(Debug)]
-struct SequenceSaved {
-    /// Query, key, value and context of every head: `length` padded rows each.
-    projections: Buffer,
-    heads: Vec<HeadSaved>,
+pub(crate) struct SequenceRows {
+    pub(crate) normalised: Buffer,
+    pub(crate) inverse_deviations: Buffer,
+    heads: Vec<HeadRows>,
 }
 
+/// The rows of one head: `length` padded rows each.
 #[derive(Debug)]
-enum HeadSaved {
-    /// Maximum score and one over the sum of the weights of every query.
-    Dense(Vec<[f32; 2]>),
-    /// Weights of the pairs of the fixed pattern.
-    Pattern(Vec<f32>),
-    /// Kept keys and their weights.
-    Rule(KeptKeys, Vec<f32>),
+struct HeadRows {
+    query: Buffer,
+    /// Empty in the folded form, in which the normalised rows are the keys.
+    key: Buffer,
+    value: Buffer,
+    context: Buffer,
+    weights: SavedWeights,
+}
+
+/// What gives the weights of a head again.
+#[derive(Debug, Default)]
+struct SavedWeights {
+    /// One entry for each query, except for softmax over kept keys, which needs none.
+    statistics: Vec<RowStatistics>,
+    /// Kept keys, unless all visible keys are kept.
+    kept: Option<Arc<KeptKeys>>,
+    /// Weights of the kept pairs, before dropout.
+    pairs: Vec<f32>,
 }
 
 /// Gradients of the sublayer.
@@ -104,6 +159,8 @@ pub struct AttentionGradients {
     pub value: LinearGradient,
     /// Of the output map.
     pub output: LinearGradient,
+    /// Of the numbers of each head.
+    pub numbers: Vec<HeadNumbers>,
 }
 
 /// Dropout on the weights of one head in one sequence.
@@ -121,190 +178,224 @@ impl WeightDropout {
     }
 
     #[inline(always)]
-    fn row(&self, query: usize) -> Key {
-        self.site.child((self.first_row + query) as u64)
+    fn words(&self, query: usize) -> (u32, u32) {
+        self.site.child((self.first_row + query) as u64).words()
+    }
+}
+
+impl SequenceRows {
+    pub(crate) fn new(layer: &AttentionKernel, maps: &Maps) -> Self {
+        let rows = |width: usize| Buffer::stale(layer.length * padded(width));
+        let head = |_| HeadRows {
+            query: rows(maps.inner_width),
+            key: rows(if maps.folded { 0 } else { maps.inner_width }),
+            value: rows(maps.inner_width),
+            context: rows(maps.inner_width),
+            weights: SavedWeights::default(),
+        };
+        SequenceRows {
+            normalised: rows(layer.width),
+            inverse_deviations: Buffer::stale(layer.length),
+            heads: (0..layer.heads).map(head).collect(),
+        }
     }
 
-    #[inline(always)]
-    fn words(&self, query: usize) -> (u32, u32) {
-        self.row(query).words()
+    fn head<'b>(&'b self, layer: &AttentionKernel, maps: &Maps, h: usize) -> Head<'b> {
+        let (rows, used) = (&self.heads[h], layer.length * padded(maps.inner_width));
+        Head {
+            length: layer.length,
+            width: maps.inner_width,
+            query: &rows.query[..used],
+            key: if maps.folded { &self.normalised[..used] } else { &rows.key[..used] },
+            value: &rows.value[..used],
+        }
     }
 }
 
 impl AttentionKernel<'_> {
     /// The sublayer for all sequences in `x`; `save` keeps what [`backward`](Self::backward) needs.
     pub fn forward(&self, x: &[f32], save: bool) -> (Vec<f32>, Option<AttentionSaved>) {
-        let (y, sequences) = self.forward_sequences(x, |_, saved| save.then_some(saved));
-        (y, save.then(|| AttentionSaved { sequences: sequences.into_iter().flatten().collect() }))
+        let (y, maps, sequences) = self.forward_sequences(x, |_, _, rows| save.then_some(rows));
+        (y, save.then(|| AttentionSaved { maps, sequences: sequences.into_iter().flatten().collect() }))
     }
 
     /// The sublayer for all sequences in `x`, and the observation of each.
     pub fn forward_observed<O: RowObserver>(&self, x: &[f32], observer: &O) -> (Vec<f32>, Vec<O::Observation>) {
-        self.forward_sequences(x, |sequence, saved| self.observe_sequence(sequence, &saved, observer))
+        let (y, _, observations) =
+            self.forward_sequences(x, |sequence, maps, rows| self.observe_sequence(sequence, maps, &rows, observer));
+        (y, observations)
     }
 
     /// The sublayer for all sequences in `x`, and what `then` returns for each.
     fn forward_sequences<T: Send>(
         &self,
         x: &[f32],
-        then: impl Fn(usize, SequenceSaved) -> T + Sync,
-    ) -> (Vec<f32>, Vec<T>) {
+        then: impl Fn(usize, &Maps, SequenceRows) -> T + Sync,
+    ) -> (Vec<f32>, Maps, Vec<T>) {
         let per_sequence = self.length * self.width;
-        let weights: Vec<HeadWeights> = (0..self.heads).map(|head| self.pack_head(head)).collect();
-        let mut output_bias = self.output.bias.to_vec();
-        output_bias.resize(padded(self.width), 0.0);
-
+        let (maps, initial) = (self.maps(x.len() / self.width), self.initial_maps());
+        let output_bias = self.padded_output_bias();
         let mut y = output::unwritten(x.len());
-        let results = (x.par_chunks(per_sequence), y.par_chunks_mut(per_sequence))
-            .into_par_iter()
+        let results = y
+            .par_chunks_mut(per_sequence)
             .enumerate()
-            .map(|(sequence, (x, y))| then(sequence, self.forward_sequence(sequence, x, &weights, &output_bias, y)))
-            .collect();
-        // SAFETY: the sequences cover all values, and the last pass over each writes it.
-        (unsafe { output::written(y) }, results)
-    }
-
-    /// Computes all scores again, those that a fixed pattern drops too, and shows them to the observer row by row.
-    fn observe_sequence<O: RowObserver>(&self, sequence: usize, saved: &SequenceSaved, observer: &O) -> O::Observation {
-        self.assert_softmax();
-        let mut observation = observer.begin(sequence);
-        let (part, score_stride) = (self.length * padded(self.head_width), padded(self.length));
-        let all: Vec<u32> = (0..self.length as u32).collect();
-        let mut reader = RowReader::default();
-        for (h, head_saved) in saved.heads.iter().enumerate() {
-            let projected = &saved.projections[4 * part * h..][..3 * part];
-            dense::for_score_blocks(self.head(projected), |first, _, scores| {
-                for (query, scores) in (first..).zip(scores.chunks_exact(score_stride)) {
-                    let kept = match (head_saved, self.selection) {
-                        (HeadSaved::Rule(kept, _), _) => kept.row(query),
-                        (_, Selection::Pattern(kept)) => kept.row(query),
-                        _ => &all,
-                    };
-                    observer.row(&mut observation, &reader.read(h, query, &scores[..self.length], kept));
-                }
-            });
-        }
-        observation
-    }
-
-    fn forward_sequence(
-        &self,
-        sequence: usize,
-        x: &[f32],
-        weights: &[HeadWeights],
-        output_bias: &[f32],
-        y: &mut [MaybeUninit<f32>],
-    ) -> SequenceSaved {
-        let (width, stride) = (self.width, padded(self.width));
-        let (head_width, head_stride) = (self.head_width, padded(self.head_width));
-        let part = self.length * head_stride;
-        let block = ROW_BLOCK.min(self.length);
-        let mut rows_buffer = Buffer::stale(block * stride);
-        let mut inverse_deviations = [0.0; ROW_BLOCK];
-        let mut projections = Buffer::stale(4 * part * self.heads);
-        for (b, x) in x.chunks(block * width).enumerate() {
-            let (first, rows) = (b * block, x.len() / width);
-            rows::normalise(x, width, self.epsilon, &mut rows_buffer, &mut inverse_deviations);
-            for (weights, projections) in weights.iter().zip(projections.chunks_mut(4 * part)) {
-                let maps = [&weights.query, &weights.key, &weights.value];
-                for (columns, to) in maps.into_iter().zip(projections.chunks_mut(part)) {
-                    let (left, to) = (Left::rows(&rows_buffer, stride), &mut to[first * head_stride..]);
-                    let start = Start::Bias(&columns.bias);
-                    multiply(rows, head_stride, width, left, columns.weight.right(), start, to, head_stride);
-                }
-            }
-        }
-        let heads = (projections.chunks_mut(4 * part).take(self.heads).enumerate())
-            .map(|(h, projections)| {
-                let (projected, context) = projections.split_at_mut(3 * part);
-                self.attend(self.head(projected), sequence, h, &mut context[..part])
+            .map(|(sequence, y)| {
+                let mut rows = SequenceRows::new(self, &maps);
+                let own = &x[sequence * per_sequence..][..per_sequence];
+                self.project(&maps, own, &mut rows);
+                let choice = self.rows_to_choose_by(&maps, initial.as_ref(), x, sequence);
+                self.attend(&maps, sequence, &mut rows, choice.as_ref());
+                self.add_output(&maps, sequence, own, &rows, &output_bias, y);
+                then(sequence, &maps, rows)
             })
             .collect();
-        for (b, (x, y)) in x.chunks(block * width).zip(y.chunks_mut(block * width)).enumerate() {
-            let (first, rows) = (b * block, x.len() / width);
-            for (h, (weights, projections)) in weights.iter().zip(projections.chunks(4 * part)).enumerate() {
-                let left = Left::rows(&projections[3 * part + first * head_stride..], head_stride);
-                let start = if h == 0 { Start::Bias(output_bias) } else { Start::Result };
-                multiply(rows, stride, head_width, left, weights.output.right(), start, &mut rows_buffer, stride);
-            }
-            rows::add_with_dropout(x, &rows_buffer, width, self.output_drop(sequence, first), y);
-        }
-        SequenceSaved { projections, heads }
+        // SAFETY: the sequences cover all values, and the last pass over each writes it.
+        (unsafe { output::written(y) }, maps, results)
     }
 
-    /// The attention of one head: writes its context and returns what the backward pass needs.
-    ///
-    /// This and [`attend_backward`](Self::attend_backward) are where a new weighting chooses its own row functions.
-    fn attend(&self, head: Head, sequence: usize, h: usize, context: &mut [f32]) -> HeadSaved {
-        self.assert_softmax();
-        let drop = self.weight_drop(sequence, h);
-        match self.selection {
-            Selection::All => {
-                let mut statistics = vec![[0.0; 2]; self.length];
-                dense::forward(head, drop, context, &mut statistics);
-                HeadSaved::Dense(statistics)
-            }
-            Selection::Pattern(kept) => {
-                let mut pairs = Vec::with_capacity(kept.pairs());
-                sparse::scores(head, kept, &mut pairs);
-                sparse::forward(head, kept, drop, &mut pairs, context);
-                HeadSaved::Pattern(pairs)
-            }
-            Selection::Rule(rule) => {
-                let (kept, mut pairs) = self.apply_rule(rule.as_ref(), head, sequence, h);
-                sparse::forward(head, &kept, drop, &mut pairs, context);
-                HeadSaved::Rule(kept, pairs)
-            }
-        }
+    pub(crate) fn padded_output_bias(&self) -> Vec<f32> {
+        let mut bias = self.output.bias.to_vec();
+        bias.resize(padded(self.width), 0.0);
+        bias
     }
 
-    /// The keys that a rule keeps, and their scores.
-    fn apply_rule(&self, rule: &dyn RowRule, head: Head, sequence: usize, h: usize) -> (KeptKeys, Vec<f32>) {
-        let score_stride = padded(self.length);
-        let (mut kept, mut pairs) = (KeptKeys::with_capacity(self.length), Vec::new());
-        let mut row_keys = Vec::new();
-        dense::for_score_blocks(head, |first, _, scores| {
-            for (query, scores) in scores.chunks_exact(score_stride).enumerate() {
-                let scores = &scores[..self.length];
-                let query = first + query;
-                row_keys.clear();
-                rule.select(self.rule_site.child(self.row(sequence, h, query) as u64), scores, &mut row_keys);
-                if row_keys.is_empty() && scores.iter().any(|score| score.is_nan()) {
-                    // A diverged model must not fail the assertion below: let the NaN reach the loss.
-                    row_keys.extend(0..self.length as u32);
+    /// Normalises the rows of a sequence and multiplies them with the maps, a block of rows after the other.
+    pub(crate) fn project(&self, maps: &Maps, x: &[f32], rows: &mut SequenceRows) {
+        let (width, stride, inner) = (self.width, padded(self.width), padded(maps.inner_width));
+        let SequenceRows { normalised, inverse_deviations, heads } = rows;
+        for (b, x) in x.chunks(ROW_BLOCK * width).enumerate() {
+            let (first, count) = (b * ROW_BLOCK, x.len() / width);
+            let normalised = &mut normalised[first * stride..][..count * stride];
+            rows::normalise(x, width, self.epsilon, normalised, &mut inverse_deviations[first..first + count]);
+            for (HeadMaps { query, key, value, .. }, rows) in maps.heads.iter().zip(&mut *heads) {
+                let products =
+                    [(Some(query), &mut rows.query), (key.as_ref(), &mut rows.key), (Some(value), &mut rows.value)];
+                for (map, to) in products {
+                    let Some(map) = map else { continue };
+                    let (left, start) = (Left::rows(normalised, stride), Start::Bias(&map.bias));
+                    multiply(count, inner, width, left, map.weight.right(), start, &mut to[first * inner..], inner);
                 }
-                assert_valid_row(&row_keys, self.length, query);
-                kept.push_row(&row_keys);
-                pairs.extend(row_keys.iter().map(|&key| scores[key as usize]));
             }
-        });
-        (kept, pairs)
+        }
     }
 
-    /// Gradients of the sublayer at `x`, from the gradient of its result.
-    pub fn backward(&self, x: &[f32], saved: &AttentionSaved, gradient: &[f32]) -> AttentionGradients {
-        let weights: Vec<HeadWeightsTransposed> = (0..self.heads).map(|head| self.pack_head_transposed(head)).collect();
-        let run = run_length(saved.sequences.len());
+    /// The attention of all heads of a sequence. A rule chooses by the scores of `choice`, if given.
+    pub(crate) fn attend(
+        &self,
+        maps: &Maps,
+        sequence: usize,
+        rows: &mut SequenceRows,
+        choice: Option<&choice::ChoiceRows>,
+    ) {
+        for h in 0..self.heads {
+            let used = self.length * padded(maps.inner_width);
+            let mut context = std::mem::replace(&mut rows.heads[h].context, Buffer::stale(0));
+            let head = rows.head(self, maps, h);
+            let how = self.weighing(sequence, h);
+            let kept = match self.selection {
+                Selection::All => None,
+                Selection::Pattern(kept) => {
+                    let mut pairs = Vec::with_capacity(kept.pairs());
+                    sparse::scores(head, kept, &mut pairs);
+                    Some((kept.clone(), pairs))
+                }
+                Selection::Rule(rule) => Some(self.choose(rule.as_ref(), head, sequence, h, choice)),
+            };
+            rows.heads[h].weights = match kept {
+                None => {
+                    let mut statistics = vec![RowStatistics::default(); self.length];
+                    dense::forward(head, how, &mut context[..used], &mut statistics);
+                    SavedWeights { statistics, ..SavedWeights::default() }
+                }
+                Some((kept, mut pairs)) => {
+                    let mut statistics = Vec::new();
+                    sparse::forward(head, &kept, how, &mut pairs, &mut context[..used], &mut statistics);
+                    SavedWeights { statistics, kept: Some(kept), pairs }
+                }
+            };
+            rows.heads[h].context = context;
+        }
+    }
+
+    /// Adds the output of all heads to the input.
+    pub(crate) fn add_output(
+        &self,
+        maps: &Maps,
+        sequence: usize,
+        x: &[f32],
+        rows: &SequenceRows,
+        output_bias: &[f32],
+        y: &mut [MaybeUninit<f32>],
+    ) {
+        let (width, stride, inner) = (self.width, padded(self.width), padded(maps.inner_width));
+        let mut updates = Buffer::stale(ROW_BLOCK.min(self.length) * stride);
+        for (b, (x, y)) in x.chunks(ROW_BLOCK * width).zip(y.chunks_mut(ROW_BLOCK * width)).enumerate() {
+            let (first, count) = (b * ROW_BLOCK, x.len() / width);
+            let update = match (&rows.heads[..], maps.folded) {
+                ([head], true) => &head.context[first * inner..],
+                _ => {
+                    self.sum_outputs(maps, rows, first, count, &mut updates);
+                    &updates[..]
+                }
+            };
+            rows::add_with_dropout(x, update, output_bias, width, self.output_drop(sequence, first), y);
+        }
+    }
+
+    /// The outputs of all heads for some rows, without the bias.
+    fn sum_outputs(&self, maps: &Maps, rows: &SequenceRows, first: usize, count: usize, sums: &mut [f32]) {
+        let (stride, inner) = (padded(self.width), padded(maps.inner_width));
+        for (h, (maps, rows)) in maps.heads.iter().zip(&rows.heads).enumerate() {
+            let context = &rows.context[first * inner..][..count * inner];
+            match &maps.output {
+                Some(output) => {
+                    let (left, start) = (Left::rows(context, inner), if h == 0 { Start::Zero } else { Start::Result });
+                    multiply(count, stride, self.head_width, left, output.right(), start, sums, stride);
+                }
+                None if h == 0 => sums[..count * stride].copy_from_slice(context),
+                None => rows::add_assign(&mut sums[..count * stride], context),
+            }
+        }
+    }
+
+    /// The sublayer's update of a sequence in evaluation, in place; rows have whole vectors.
+    pub(crate) fn add_output_in_place(&self, maps: &Maps, rows: &SequenceRows, x: &mut [f32]) {
+        let (width, inner) = (self.width, padded(maps.inner_width));
+        for (maps, rows) in maps.heads.iter().zip(&rows.heads) {
+            match &maps.output {
+                Some(output) => {
+                    let left = Left::rows(&rows.context, inner);
+                    multiply(self.length, width, self.head_width, left, output.right(), Start::Result, x, width);
+                }
+                None => rows::add_assign(x, &rows.context[..x.len()]),
+            }
+        }
+        rows::add_row(x, self.output.bias);
+    }
+
+    /// Gradients of the sublayer, from the gradient of its result.
+    pub fn backward(&self, saved: &AttentionSaved, gradient: &[f32]) -> AttentionGradients {
+        let AttentionSaved { maps, sequences } = saved;
+        let transposed = self.transposed_maps(maps);
+        let run = run_length(sequences.len());
         let per_sequence = self.length * self.width;
-        let mut x_gradient = output::unwritten(x.len());
-        let sums: Vec<Sums> = (x.par_chunks(run * per_sequence), gradient.par_chunks(run * per_sequence))
+        let mut x_gradient = output::unwritten(gradient.len());
+        let sums: Vec<Sums> = (gradient.par_chunks(run * per_sequence), x_gradient.par_chunks_mut(run * per_sequence))
             .into_par_iter()
-            .zip(x_gradient.par_chunks_mut(run * per_sequence))
-            .zip(saved.sequences.par_chunks(run))
+            .zip(sequences.par_chunks(run))
             .enumerate()
-            .map(|(index, (((x, gradient), x_gradient), saved))| {
-                let mut sums = Sums::new(self);
-                let mut work = Workspace::new(self);
-                let sequences = x.chunks(per_sequence).zip(gradient.chunks(per_sequence)).zip(saved);
-                for (s, (((x, gradient), saved), x_gradient)) in
-                    sequences.zip(x_gradient.chunks_mut(per_sequence)).enumerate()
-                {
+            .map(|(index, ((gradient, x_gradient), sequences))| {
+                let mut sums = Sums::new(self, maps);
+                let mut work = Workspace::new(self, maps);
+                let outer = gradient.chunks(per_sequence).zip(x_gradient.chunks_mut(per_sequence));
+                for (s, ((gradient, x_gradient), rows)) in outer.zip(sequences).enumerate() {
+                    let sequence = index * run + s;
                     self.backward_sequence(
-                        index * run + s,
-                        x,
-                        saved,
+                        maps,
+                        &transposed,
+                        sequence,
+                        rows,
                         gradient,
-                        &weights,
                         &mut work,
                         &mut sums,
                         x_gradient,
@@ -313,120 +404,73 @@ impl AttentionKernel<'_> {
                 sums
             })
             .collect();
-        let total = sums.into_iter().reduce(Sums::add).unwrap_or_else(|| Sums::new(self));
+        let total = sums.into_iter().reduce(Sums::add).unwrap_or_else(|| Sums::new(self, maps));
         // SAFETY: the sequences cover all values, and the last pass over each writes it.
-        total.into_gradients(self, unsafe { output::written(x_gradient) })
+        total.into_gradients(self, maps, unsafe { output::written(x_gradient) })
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn backward_sequence(
+    pub(crate) fn backward_sequence(
         &self,
+        maps: &Maps,
+        transposed: &[TransposedMaps],
         sequence: usize,
-        x: &[f32],
-        saved: &SequenceSaved,
+        rows: &SequenceRows,
         gradient: &[f32],
-        weights: &[HeadWeightsTransposed],
         work: &mut Workspace,
         sums: &mut Sums,
         x_gradient: &mut [MaybeUninit<f32>],
     ) {
         let (width, stride) = (self.width, padded(self.width));
-        let (head_width, head_stride) = (self.head_width, padded(self.head_width));
-        let part = self.length * head_stride;
-        let block = ROW_BLOCK.min(self.length);
-
-        // From the gradient of the result to that of every head's context.
-        for (b, gradient) in gradient.chunks(block * width).enumerate() {
-            let (first, rows) = (b * block, gradient.len() / width);
-            let (drop, output_gradient) = (self.output_drop(sequence, first), &mut work.row_gradients);
-            rows::dropout_backward(gradient, width, drop, output_gradient, &mut sums.output_bias);
-            for (h, weights) in weights.iter().enumerate() {
-                let context = &saved.projections[(4 * h + 3) * part + first * head_stride..];
-                let (left, right) = (Left::rows(output_gradient, stride), weights.output.right());
-                let to = &mut work.context_gradients[h * part + first * head_stride..];
-                multiply(rows, head_stride, width, left, right, Start::Zero, to, head_stride);
-                let (left, right) = (Left::transposed(context, head_stride), Right::rows(output_gradient, stride));
-                let sum = &mut sums.output[h * head_width * stride..];
-                multiply(head_width, stride, rows, left, right, Start::Result, sum, stride);
+        let (head_width, inner) = (self.head_width, padded(maps.inner_width));
+        let (length, used) = (self.length, self.length * inner);
+        let drop = self.output_drop(sequence, 0);
+        rows::dropout_backward(gradient, width, drop, &mut work.output, &mut sums.output_bias);
+        for (h, (maps_of_head, sums)) in transposed.iter().zip(&mut sums.heads).enumerate() {
+            let context = &rows.heads[h].context[..used];
+            // From the gradient of the output to that of the context: in the folded form they are the same.
+            if let Some(map) = &maps_of_head.output {
+                let left = Left::rows(&work.output, stride);
+                multiply(length, inner, width, left, map.right(), Start::Zero, &mut work.context, inner);
+                let (left, right) = (Left::transposed(context, inner), Right::rows(&work.output, stride));
+                multiply(head_width, stride, length, left, right, Start::Result, &mut sums.output, stride);
             }
-        }
+            let context_gradient = if maps.folded { &work.output[..used] } else { &work.context[..used] };
 
-        // Through the attention of every head.
-        for (h, head_saved) in saved.heads.iter().enumerate() {
-            let (projected, context) = saved.projections[4 * part * h..][..4 * part].split_at(3 * part);
-            let (query, rest) = work.projected_gradients[3 * part * h..][..3 * part].split_at_mut(part);
-            let (key, value) = rest.split_at_mut(part);
-            let context_gradient = &work.context_gradients[h * part..][..part];
-            let gradients = HeadGradients { query, key, value };
-            self.attend_backward(self.head(projected), sequence, h, head_saved, context, context_gradient, gradients);
-        }
+            // In the folded form the keys are the normalised rows: those of the first head begin the gradient of the rows.
+            let key_is_first = maps.folded && h == 0;
+            let key = if key_is_first { &mut work.rows[..used] } else { &mut work.key[..used] };
+            let gradients = HeadGradients { query: &mut work.query[..used], key, value: &mut work.value[..used] };
+            let (head, how) = (rows.head(self, maps, h), self.weighing(sequence, h));
+            let SavedWeights { statistics, kept, pairs } = &rows.heads[h].weights;
+            sums.alpha += match kept {
+                None => dense::backward(head, how, statistics, context, context_gradient, gradients),
+                Some(kept) => sparse::backward(head, kept, how, pairs, statistics, context_gradient, gradients),
+            };
 
-        // From the gradients of queries, keys and values to that of the input.
-        let blocks = x.chunks(block * width).zip(gradient.chunks(block * width));
-        for (b, ((x, gradient), x_gradient)) in blocks.zip(x_gradient.chunks_mut(block * width)).enumerate() {
-            let (first, rows) = (b * block, x.len() / width);
-            let (normalised, inverse_deviations) = (&mut work.normalised, &mut work.inverse_deviations);
-            rows::normalise(x, width, self.epsilon, normalised, inverse_deviations);
-            for (h, weights) in weights.iter().enumerate() {
-                for (m, map) in [&weights.query, &weights.key, &weights.value].into_iter().enumerate() {
-                    let at = (3 * h + m) * part + first * head_stride;
-                    let projected_gradient = &work.projected_gradients[at..at + rows * head_stride];
-                    let place = m * self.heads + h;
-                    let (left, right) =
-                        (Left::transposed(normalised, stride), Right::rows(projected_gradient, head_stride));
-                    let sum = &mut sums.projections[place * width * head_stride..];
-                    multiply(width, head_stride, rows, left, right, Start::Result, sum, head_stride);
-                    let bias_sum = &mut sums.projection_biases[place * head_stride..][..head_stride];
-                    rows::add_row_sums(projected_gradient, head_stride, bias_sum);
-                    let start = if h + m == 0 { Start::Zero } else { Start::Result };
-                    let (left, right) = (Left::rows(projected_gradient, head_stride), map.right());
-                    multiply(rows, stride, head_width, left, right, start, &mut work.row_gradients, stride);
+            // From the gradients of queries, keys and values to those of the maps and of the normalised rows.
+            let parts = [
+                (&work.query, Some(&maps_of_head.query), &mut sums.query, &mut sums.query_bias),
+                (&work.key, maps_of_head.key.as_ref(), &mut sums.key, &mut sums.key_bias),
+                (&work.value, Some(&maps_of_head.value), &mut sums.value, &mut sums.value_bias),
+            ];
+            for (part, (gradient, map, sum, bias_sum)) in parts.into_iter().enumerate() {
+                let gradient = &gradient[..used];
+                let start = if h + part == 0 && !maps.folded { Start::Zero } else { Start::Result };
+                match map {
+                    Some(map) => {
+                        let (left, right) = (Left::transposed(&rows.normalised, stride), Right::rows(gradient, inner));
+                        multiply(width, inner, length, left, right, Start::Result, sum, inner);
+                        rows::add_row_sums(gradient, inner, bias_sum);
+                        let left = Left::rows(gradient, inner);
+                        multiply(length, stride, maps.inner_width, left, map.right(), start, &mut work.rows, stride);
+                    }
+                    None if key_is_first => {}
+                    None => rows::add_assign(&mut work.rows[..used], gradient),
                 }
             }
-            rows::normalise_backward(normalised, inverse_deviations, &work.row_gradients, gradient, width, x_gradient);
         }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn attend_backward(
-        &self,
-        head: Head,
-        sequence: usize,
-        h: usize,
-        saved: &HeadSaved,
-        context: &[f32],
-        context_gradient: &[f32],
-        gradients: HeadGradients,
-    ) {
-        self.assert_softmax();
-        let drop = self.weight_drop(sequence, h);
-        match (saved, self.selection) {
-            (HeadSaved::Dense(statistics), _) => {
-                dense::backward(head, drop, statistics, context, context_gradient, gradients);
-            }
-            (HeadSaved::Pattern(pairs), Selection::Pattern(kept)) => {
-                sparse::backward(head, kept, drop, pairs, context_gradient, gradients);
-            }
-            (HeadSaved::Rule(kept, pairs), _) => {
-                sparse::backward(head, kept, drop, pairs, context_gradient, gradients);
-            }
-            (HeadSaved::Pattern(_), _) => panic!("these weights were saved by a sublayer with a fixed pattern"),
-        }
-    }
-
-    fn head<'b>(&self, projected: &'b [f32]) -> Head<'b> {
-        let part = self.length * padded(self.head_width);
-        Head {
-            length: self.length,
-            width: self.head_width,
-            query: &projected[..part],
-            key: &projected[part..2 * part],
-            value: &projected[2 * part..],
-        }
-    }
-
-    fn assert_softmax(&self) {
-        assert_eq!(self.weighting, FusedWeighting::Softmax, "the fused attention has no other weighting yet");
+        rows::normalise_backward(&rows.normalised, &rows.inverse_deviations, &work.rows, gradient, width, x_gradient);
     }
 
     /// Number of a query's row over the whole batch.
@@ -434,41 +478,42 @@ impl AttentionKernel<'_> {
         (sequence * self.heads + head) * self.length + query
     }
 
-    fn weight_drop(&self, sequence: usize, head: usize) -> WeightDropout {
+    fn weighing(&self, sequence: usize, head: usize) -> Weighing {
         let first_row = self.row(sequence, head, 0);
-        WeightDropout { dropout: self.weight_dropout, site: self.weight_site, first_row }
+        Weighing {
+            visibility: self.visibility,
+            weighting: self.weighting,
+            alpha: self.numbers[head].alpha,
+            drop: WeightDropout { dropout: self.weight_dropout, site: self.weight_site, first_row },
+        }
     }
 
     fn output_drop(&self, sequence: usize, first: usize) -> RowDropout {
         let first_row = sequence * self.length + first;
         RowDropout { dropout: self.output_dropout, site: self.output_site, first_row }
     }
+}
 
-    /// Inputs and outputs of the query, key and value maps.
-    fn projection_shape(&self) -> (usize, usize) {
-        (self.width, self.heads * self.head_width)
-    }
+/// Buffers of the backward pass of one sequence: gradients of `length` rows each.
+pub(crate) struct Workspace {
+    output: Buffer,
+    context: Buffer,
+    query: Buffer,
+    key: Buffer,
+    value: Buffer,
+    rows: Buffer,
+}
 
-    /// The scale of the scores is multiplied into the query map, where it costs nothing.
-    fn pack_head(&self, head: usize) -> HeadWeights {
-        let (first, head_width) = (head * self.head_width, self.head_width);
-        let pack = |map, scale| pack_columns(map, self.projection_shape(), first, head_width, scale);
-        HeadWeights {
-            query: pack(self.query, self.scale),
-            key: pack(self.key, 1.0),
-            value: pack(self.value, 1.0),
-            output: Packed::new(self.output.weight, (first * self.width, self.width, 1), head_width, self.width, 1.0),
-        }
-    }
-
-    fn pack_head_transposed(&self, head: usize) -> HeadWeightsTransposed {
-        let (first, head_width) = (head * self.head_width, self.head_width);
-        let pack = |map, scale| pack_columns_transposed(map, self.projection_shape(), first, head_width, scale);
-        HeadWeightsTransposed {
-            query: pack(self.query, self.scale),
-            key: pack(self.key, 1.0),
-            value: pack(self.value, 1.0),
-            output: Packed::new(self.output.weight, (first * self.width, 1, self.width), self.width, head_width, 1.0),
+impl Workspace {
+    pub(crate) fn new(layer: &AttentionKernel, maps: &Maps) -> Self {
+        let rows = |width: usize| Buffer::stale(layer.length * padded(width));
+        Workspace {
+            output: rows(layer.width),
+            context: rows(if maps.folded { 0 } else { maps.inner_width }),
+            query: rows(maps.inner_width),
+            key: rows(maps.inner_width),
+            value: rows(maps.inner_width),
+            rows: rows(layer.width),
         }
     }
 }

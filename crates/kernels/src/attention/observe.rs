@@ -1,7 +1,10 @@
 //! Observing attention while it runs: the scores of every query, the keys it keeps, and what follows from both.
 
+use super::dense;
+use super::{AttentionKernel, Maps, SequenceRows};
+use crate::FusedWeighting;
 use crate::math;
-use crate::simd::{LANES, dispatched};
+use crate::simd::{LANES, dispatched, padded};
 
 /// Observes attention row by row. Sequences are observed in parallel; the observations are returned in the order of the
 /// sequences, so nothing depends on the number of threads.
@@ -23,7 +26,7 @@ pub struct ObservedRow<'a> {
     pub head: usize,
     /// Position of the query in the sequence.
     pub query: usize,
-    /// Scores of all keys.
+    /// Scores of all visible keys.
     pub scores: &'a [f32],
     /// The kept keys, ascending.
     pub kept: &'a [u32],
@@ -37,6 +40,49 @@ pub struct ObservedRow<'a> {
     pub entropy: f32,
     /// Share of the weight that the softmax over all keys would give to the kept ones.
     pub full_mass: f32,
+}
+
+impl AttentionKernel<'_> {
+    /// Computes the scores of all visible keys again, those that the selection drops too, and shows them to the observer row by
+    /// row.
+    pub(super) fn observe_sequence<O: RowObserver>(
+        &self,
+        sequence: usize,
+        maps: &Maps,
+        rows: &SequenceRows,
+        observer: &O,
+    ) -> O::Observation {
+        let mut observation = observer.begin(sequence);
+        let all: Vec<u32> = (0..self.length as u32).collect();
+        let (mut reader, mut weights, mut scratch) = (RowReader::default(), Vec::new(), Vec::new());
+        for (h, of_head) in rows.heads.iter().enumerate() {
+            let alpha = self.numbers[h].alpha;
+            let left_out = maps.folded.then(|| self.left_out_by_folding(h));
+            dense::for_score_blocks(rows.head(self, maps, h), self.visibility, |first, queries, scores| {
+                let stride = scores.len() / queries;
+                for (query, scores) in (first..).zip(scores.chunks_exact_mut(stride)) {
+                    let visible = self.visibility.keys(query, self.length);
+                    let kept = of_head.weights.kept.as_ref().map_or(&all[..visible], |kept| kept.row(query));
+                    let scores = &mut scores[..visible];
+                    if let Some((vector, constant)) = &left_out {
+                        let row = &rows.normalised[query * padded(self.width)..];
+                        let shift = constant + vector.iter().zip(row).map(|(a, b)| a * b).sum::<f32>();
+                        scores.iter_mut().for_each(|score| *score += shift);
+                    }
+                    let row = if self.weighting == FusedWeighting::Softmax {
+                        reader.read(h, query, scores, kept)
+                    } else {
+                        weights.clear();
+                        weights.extend(kept.iter().map(|&key| scores[key as usize]));
+                        self.weighting.weigh(alpha, &mut weights, &mut scratch);
+                        reader.read_weighted(h, query, scores, kept, &weights)
+                    };
+                    observer.row(&mut observation, &row);
+                }
+            });
+        }
+        observation
+    }
 }
 
 /// Computes [`ObservedRow`]s; holds the buffers for that.

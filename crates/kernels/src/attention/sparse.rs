@@ -1,10 +1,11 @@
 //! Attention of one head over kept keys only: time and memory grow with the number of kept pairs.
 
 use super::WeightDropout;
-use super::dense::{Head, HeadGradients};
-use crate::KeptKeys;
+use super::dense::{Head, HeadGradients, Weighing};
 use crate::math;
 use crate::simd::{LANES, Simd, dispatched, padded, with_vectors};
+use crate::weighting::{self, RowStatistics};
+use crate::{FusedWeighting, KeptKeys};
 
 /// Scalar product of two padded rows.
 #[inline(always)]
@@ -94,9 +95,10 @@ fn scores_rows<S: Simd, const VECTORS: usize>(simd: S, head: Head, kept: &KeptKe
 }
 
 dispatched! {
-    /// Turns the scores of the kept pairs into weights (before dropout), in place, and writes the context.
-    pub(super) fn forward(simd; head: Head, kept: &KeptKeys, drop: WeightDropout, pairs: &mut [f32], context: &mut [f32]) {
-        with_vectors!(head.width, forward_rows::<S>(simd, head, kept, drop, pairs, context));
+    /// Turns the scores of the kept pairs into weights (before dropout), in place, and writes the context. Appends the statistics
+    /// of each row for weightings other than softmax.
+    pub(super) fn forward(simd; head: Head, kept: &KeptKeys, how: Weighing, pairs: &mut [f32], context: &mut [f32], statistics: &mut Vec<RowStatistics>) {
+        with_vectors!(head.width, forward_rows::<S>(simd, head, kept, how, pairs, context, statistics));
     }
 }
 
@@ -105,59 +107,82 @@ fn forward_rows<S: Simd, const VECTORS: usize>(
     simd: S,
     head: Head,
     kept: &KeptKeys,
-    drop: WeightDropout,
+    how: Weighing,
     pairs: &mut [f32],
     context: &mut [f32],
+    statistics: &mut Vec<RowStatistics>,
 ) {
     let stride = row_stride::<VECTORS>(&head);
+    let mut scratch = Vec::new();
     let mut rest = pairs;
     for (query, context) in context.chunks_exact_mut(stride).enumerate() {
         let keys = kept.row(query);
         let (weights, after) = rest.split_at_mut(keys.len());
         rest = after;
-        let max = weights.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
-        let mut sum = simd.splat(0.0);
-        for weights in weights.chunks_mut(LANES) {
-            let raised = math::exp(simd, simd.sub(simd.load_some(weights), simd.splat(max)));
-            sum = simd.add(sum, simd.keep_first(raised, weights.len()));
-            simd.store_some(weights, raised);
+        if how.weighting == FusedWeighting::Softmax {
+            softmax(simd, weights);
+        } else {
+            let row = weighting::statistics(simd, how.weighting, how.alpha, weights, &mut scratch);
+            weighting::weigh(simd, how.weighting, how.alpha, row, weights);
+            statistics.push(row);
         }
-        let inverse = simd.splat(1.0 / simd.sum(sum));
-        let words = drop.words(query);
+        let words = how.drop.words(query);
         context.fill(0.0);
-        for (weights, keys) in weights.chunks_mut(LANES).zip(keys.chunks(LANES)) {
-            let weight = simd.mul(simd.load_some(weights), inverse);
-            simd.store_some(weights, weight);
+        for (weights, keys) in weights.chunks(LANES).zip(keys.chunks(LANES)) {
             let mut dropped = [0.0; LANES];
-            simd.store(&mut dropped, simd.mul(weight, dropout_factors(simd, &drop, words, keys)));
+            let factors = dropout_factors(simd, &how.drop, words, keys);
+            simd.store(&mut dropped, simd.mul(simd.load_some(weights), factors));
             add_weighted_rows::<S, VECTORS>(simd, context, &dropped, keys, head.value);
         }
     }
 }
 
+/// Softmax of a row, in place.
+#[inline(always)]
+fn softmax<S: Simd>(simd: S, scores: &mut [f32]) {
+    let mut max = f32::NEG_INFINITY;
+    for &score in scores.iter() {
+        max = if score > max { score } else { max };
+    }
+    let mut sum = simd.splat(0.0);
+    for scores in scores.chunks_mut(LANES) {
+        let raised = math::exp(simd, simd.sub(simd.load_some(scores), simd.splat(max)));
+        sum = simd.add(sum, simd.keep_first(raised, scores.len()));
+        simd.store_some(scores, raised);
+    }
+    let inverse = simd.splat(1.0 / simd.sum(sum));
+    for weights in scores.chunks_mut(LANES) {
+        simd.store_some(weights, simd.mul(simd.load_some(weights), inverse));
+    }
+}
+
 dispatched! {
-    /// Writes the gradients of query, key and value from the weights (before dropout) and the gradient of the context.
-    pub(super) fn backward(simd; head: Head, kept: &KeptKeys, drop: WeightDropout, weights: &[f32], context_gradient: &[f32], gradients: HeadGradients) {
-        with_vectors!(head.width, backward_rows::<S>(simd, head, kept, drop, weights, context_gradient, gradients));
+    /// Writes the gradients of query, key and value from the weights (before dropout) and the gradient of the context. Returns the
+    /// gradient of α.
+    pub(super) fn backward(simd; head: Head, kept: &KeptKeys, how: Weighing, weights: &[f32], statistics: &[RowStatistics], context_gradient: &[f32], gradients: HeadGradients) -> f32 {
+        with_vectors!(head.width, backward_rows::<S>(simd, head, kept, how, weights, statistics, context_gradient, gradients))
     }
 }
 
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 fn backward_rows<S: Simd, const VECTORS: usize>(
     simd: S,
     head: Head,
     kept: &KeptKeys,
-    drop: WeightDropout,
+    how: Weighing,
     weights: &[f32],
+    statistics: &[RowStatistics],
     context_gradient: &[f32],
     gradients: HeadGradients,
-) {
+) -> f32 {
     let stride = row_stride::<VECTORS>(&head);
     let HeadGradients { query: query_gradients, key: key_gradients, value: value_gradients } = gradients;
     query_gradients.fill(0.0);
     key_gradients.fill(0.0);
     value_gradients.fill(0.0);
-    let mut weight_gradients: Vec<f32> = Vec::new();
+    let mut alpha_gradient = 0.0;
+    let mut row_gradients: Vec<f32> = Vec::new();
     let mut rest = weights;
     let rows = head.query.chunks_exact(stride).zip(context_gradient.chunks_exact(stride));
     for (query, ((query_row, context_gradient), query_gradient)) in
@@ -166,31 +191,49 @@ fn backward_rows<S: Simd, const VECTORS: usize>(
         let keys = kept.row(query);
         let (weights, after) = rest.split_at(keys.len());
         rest = after;
-        let words = drop.words(query);
-        weight_gradients.resize(keys.len().next_multiple_of(LANES), 0.0);
-        let mut product = simd.splat(0.0);
-        let chunks = weights.chunks(LANES).zip(keys.chunks(LANES));
-        for ((weights, keys), gradients) in chunks.clone().zip(weight_gradients.chunks_exact_mut(LANES)) {
+        let words = how.drop.words(query);
+        // Gradients of the weights, then of the scores.
+        row_gradients.resize(keys.len().next_multiple_of(LANES), 0.0);
+        for (keys, gradients) in keys.chunks(LANES).zip(row_gradients.chunks_exact_mut(LANES)) {
             let mut products = [0.0; LANES];
             for (product, &key) in products.iter_mut().zip(keys) {
                 *product = dot(simd, context_gradient, &head.value[key as usize * stride..][..stride]);
             }
-            let gradient = simd.mul(simd.load(&products), dropout_factors(simd, &drop, words, keys));
-            simd.store(gradients, gradient);
-            product = simd.fma(simd.load_some(weights), gradient, product);
+            let factors = dropout_factors(simd, &how.drop, words, keys);
+            simd.store(gradients, simd.mul(simd.load(&products), factors));
         }
-        let product = simd.splat(simd.sum(product));
-        for ((weights, keys), gradients) in chunks.zip(weight_gradients.chunks_exact(LANES)) {
-            let weight = simd.load_some(weights);
-            let (mut score_gradients, mut dropped) = ([0.0; LANES], [0.0; LANES]);
-            simd.store(&mut score_gradients, simd.mul(weight, simd.sub(simd.load(gradients), product)));
-            simd.store(&mut dropped, simd.mul(weight, dropout_factors(simd, &drop, words, keys)));
-            add_weighted_rows::<S, VECTORS>(simd, query_gradient, &score_gradients, keys, head.key);
-            for ((score_gradient, dropped), &key) in score_gradients.iter().zip(&dropped).zip(keys) {
+        if how.weighting == FusedWeighting::Softmax {
+            softmax_backward(simd, weights, &mut row_gradients);
+        } else {
+            let gradients = &mut row_gradients[..keys.len()];
+            alpha_gradient +=
+                weighting::weigh_backward(simd, how.weighting, how.alpha, statistics[query], weights, gradients);
+        }
+        let chunks = weights.chunks(LANES).zip(keys.chunks(LANES));
+        for ((weights, keys), gradients) in chunks.zip(row_gradients.as_chunks::<LANES>().0) {
+            let mut dropped = [0.0; LANES];
+            let factors = dropout_factors(simd, &how.drop, words, keys);
+            simd.store(&mut dropped, simd.mul(simd.load_some(weights), factors));
+            add_weighted_rows::<S, VECTORS>(simd, query_gradient, gradients, keys, head.key);
+            for ((gradient, dropped), &key) in gradients.iter().zip(&dropped).zip(keys) {
                 let at = key as usize * stride..(key as usize + 1) * stride;
-                add_scaled(simd, &mut key_gradients[at.clone()], *score_gradient, query_row);
+                add_scaled(simd, &mut key_gradients[at.clone()], *gradient, query_row);
                 add_scaled(simd, &mut value_gradients[at], *dropped, context_gradient);
             }
         }
+    }
+    alpha_gradient
+}
+
+/// From gradients of the weights to those of the scores, in place; `gradients` is padded to whole vectors.
+#[inline(always)]
+fn softmax_backward<S: Simd>(simd: S, weights: &[f32], gradients: &mut [f32]) {
+    let mut product = simd.splat(0.0);
+    for (weights, gradients) in weights.chunks(LANES).zip(gradients.chunks_exact(LANES)) {
+        product = simd.fma(simd.load_some(weights), simd.load(gradients), product);
+    }
+    let product = simd.splat(simd.sum(product));
+    for (weights, gradients) in weights.chunks(LANES).zip(gradients.chunks_exact_mut(LANES)) {
+        simd.store(gradients, simd.mul(simd.load_some(weights), simd.sub(simd.load(gradients), product)));
     }
 }

@@ -104,6 +104,43 @@ mod half {
         }
     }
 
+    /// The transpose of an 8 × 8 matrix given by its rows: pairs of rows are interleaved, then pairs of pairs, then halves.
+    #[inline(always)]
+    pub(super) unsafe fn transpose([a, b, c, d, e, f, g, h]: [__m256; 8]) -> [__m256; 8] {
+        unsafe {
+            let (ab, cd) = (
+                (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)),
+                (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)),
+            );
+            let (ef, gh) = (
+                (_mm256_unpacklo_ps(e, f), _mm256_unpackhi_ps(e, f)),
+                (_mm256_unpacklo_ps(g, h), _mm256_unpackhi_ps(g, h)),
+            );
+            let upper = [
+                _mm256_shuffle_ps::<0x44>(ab.0, cd.0),
+                _mm256_shuffle_ps::<0xee>(ab.0, cd.0),
+                _mm256_shuffle_ps::<0x44>(ab.1, cd.1),
+                _mm256_shuffle_ps::<0xee>(ab.1, cd.1),
+            ];
+            let lower = [
+                _mm256_shuffle_ps::<0x44>(ef.0, gh.0),
+                _mm256_shuffle_ps::<0xee>(ef.0, gh.0),
+                _mm256_shuffle_ps::<0x44>(ef.1, gh.1),
+                _mm256_shuffle_ps::<0xee>(ef.1, gh.1),
+            ];
+            [
+                _mm256_permute2f128_ps::<0x20>(upper[0], lower[0]),
+                _mm256_permute2f128_ps::<0x20>(upper[1], lower[1]),
+                _mm256_permute2f128_ps::<0x20>(upper[2], lower[2]),
+                _mm256_permute2f128_ps::<0x20>(upper[3], lower[3]),
+                _mm256_permute2f128_ps::<0x31>(upper[0], lower[0]),
+                _mm256_permute2f128_ps::<0x31>(upper[1], lower[1]),
+                _mm256_permute2f128_ps::<0x31>(upper[2], lower[2]),
+                _mm256_permute2f128_ps::<0x31>(upper[3], lower[3]),
+            ]
+        }
+    }
+
     #[inline(always)]
     pub(super) unsafe fn dropout(v: __m256, key_words: (u32, u32), column: u32, dropout: &Dropout) -> __m256 {
         unsafe {
@@ -263,7 +300,20 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES] {
-        super::transpose_through_memory(self, rows)
+        let mut columns = rows;
+        for (first, half) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+            let mut square = [rows[0].0; 8];
+            for (r, to) in square.iter_mut().enumerate() {
+                let row = rows[first + r];
+                *to = if half == 0 { row.0 } else { row.1 };
+            }
+            let square = unsafe { half::transpose(square) };
+            for (c, from) in square.into_iter().enumerate() {
+                let column = &mut columns[half + c];
+                *if first == 0 { &mut column.0 } else { &mut column.1 } = from;
+            }
+        }
+        columns
     }
 
     #[inline(always)]

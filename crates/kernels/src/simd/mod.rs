@@ -271,24 +271,6 @@ impl InstructionSet {
     }
 }
 
-/// A transpose through memory, for implementations without a better one.
-#[inline(always)]
-fn transpose_through_memory<S: Simd>(simd: S, rows: [S::F; LANES]) -> [S::F; LANES] {
-    let mut values = [[0.0; LANES]; LANES];
-    for (values, row) in values.iter_mut().zip(rows) {
-        simd.store(values, row);
-    }
-    let mut columns = rows;
-    for (c, column) in columns.iter_mut().enumerate() {
-        let mut lanes = [0.0; LANES];
-        for (lane, row) in lanes.iter_mut().zip(&values) {
-            *lane = row[c];
-        }
-        *column = simd.load(&lanes);
-    }
-    columns
-}
-
 /// Defines a function whose body is compiled once for every instruction set and chosen at run time.
 ///
 /// `fn name(simd; arg: Type, …) -> Out { … }`: in the body `simd` is a value that implements [`Simd`].

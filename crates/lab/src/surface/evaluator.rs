@@ -11,7 +11,6 @@ use burn::tensor::TensorData;
 use semfocus_core::Evaluation;
 use semfocus_nn::model::TokenRows;
 use semfocus_nn::parameters::set_parameters;
-use semfocus_nn::train::Batch;
 use semfocus_nn::{Encoder, Pass};
 use semfocus_store::Grid;
 use semfocus_tasks::{Label, Split};
@@ -19,33 +18,25 @@ use semfocus_tasks::{Label, Split};
 use super::PASS_SEED;
 use super::directions::{Parameter, Plane, weights_of};
 use crate::Device;
-use crate::training::{BATCH, Tally, batch};
+use crate::training::{Tally, batch};
 
 /// Evaluates a model at other weights, over the first examples of a split.
 pub struct Evaluator {
     model: Encoder,
     parameters: Vec<Parameter>,
-    /// All examples at once, for models with a fast evaluation.
-    rows: TokenRows,
+    tokens: TokenRows,
     labels: Vec<Label>,
-    /// The same in batches, for all others.
-    batches: Vec<(Batch, Vec<Label>)>,
 }
 
 impl Evaluator {
     /// Over the first `samples` examples, or all if there are fewer.
     pub fn new(model: &Encoder, split: &Split, samples: usize, device: &Device) -> Self {
         let (samples, device) = (samples.min(split.len()), device.plain());
-        let batches = (0..samples).step_by(BATCH).map(|first| {
-            let examples = first..samples.min(first + BATCH);
-            (batch(split, examples.clone(), &device), split.labels[examples].to_vec())
-        });
         Evaluator {
-            rows: model.token_rows(batch(split, 0..samples, &device).tokens),
+            tokens: model.token_rows(batch(split, 0..samples, &device).tokens),
             labels: split.labels[..samples].to_vec(),
             model: model.clone(),
             parameters: weights_of(model).0,
-            batches: batches.collect(),
         }
     }
 
@@ -60,14 +51,7 @@ impl Evaluator {
         let model = set_parameters(self.model.clone(), parameters.collect::<Vec<_>>());
         let model = model.expect("the parameters are those of the model");
         let mut tally = Tally::default();
-        if let Some(logits) = model.logits(&self.rows, Pass::evaluation(PASS_SEED, 0)) {
-            tally.add(&logits, &self.labels);
-            return tally.result();
-        }
-        for (number, (batch, labels)) in (0..).zip(&self.batches) {
-            let logits = model.forward(batch.tokens.clone(), Pass::evaluation(PASS_SEED, number)).into_data();
-            tally.add(logits.as_slice::<f32>().expect("models compute in single precision"), labels);
-        }
+        tally.add(&model.logits(&self.tokens, Pass::evaluation(PASS_SEED, 0)), &self.labels);
         tally.result()
     }
 }

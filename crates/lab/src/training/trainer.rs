@@ -186,10 +186,10 @@ impl Trainer {
             let examples = first..count.min(first + BATCH);
             let labels = &split.labels[examples.clone()];
             let pass_number = self.progress.epoch as u64 * passes + *pass;
-            let tokens = batch(split, examples, &self.device).tokens;
-            let logits = model.forward(tokens, Pass::evaluation(self.trial.settings.seed, pass_number)).into_data();
+            let tokens = model.token_rows(batch(split, examples, &self.device).tokens);
+            let logits = model.logits(&tokens, Pass::evaluation(self.trial.settings.seed, pass_number));
             *pass += 1;
-            tally.add(logits.as_slice::<f32>().expect("models compute in single precision"), labels);
+            tally.add(&logits, labels);
         }
         tally.add_skipped(split.len() - count);
         Some(tally.result())

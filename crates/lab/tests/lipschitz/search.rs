@@ -163,7 +163,8 @@ fn after_attention(model: &Encoder, x: &Tensor<3>) -> Tensor<3> {
     let attention = model.attention();
     let weights = &model.blocks[0].attention;
     let key = pass().layer(0);
-    reference::attention(x.clone(), weights, attention.mechanism.as_ref(), &settings, key, attention.spec.globals).0
+    let site = semfocus_nn::LayerSite::new(0, key, attention.spec.globals);
+    reference::attention(x.clone(), weights, attention.mechanism.as_ref(), &settings, &site).0
 }
 
 #[test]

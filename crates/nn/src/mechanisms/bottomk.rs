@@ -31,8 +31,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for BottomK {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
-        keep_highest(scores.clone().neg(), self.k)
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        keep_highest(site.hide(scores.clone(), f32::INFINITY).neg(), self.k)
     }
 
     fn selection(&self, length: usize) -> Option<Selection> {

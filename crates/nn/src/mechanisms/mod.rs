@@ -21,7 +21,7 @@ use std::ops::Range;
 use burn::tensor::{Bool, Int, Tensor};
 use semfocus_kernels::{KeptKeys, Selection};
 
-use crate::mechanism::{Mechanism, Site};
+use crate::mechanism::{Mechanism, Site, indices};
 use crate::registry::MechanismInfo;
 use semfocus_core::MechanismSpec;
 
@@ -50,14 +50,6 @@ fn pattern_with_globals(length: usize, globals: usize, local: impl Fn(usize, usi
     })
 }
 
-/// Index tensors for writing a pattern down as a formula: queries `[1, 1, length, 1]` and keys `[1, 1, 1, length]`.
-fn indices(scores: &Tensor<4>) -> (Tensor<4, Int>, Tensor<4, Int>) {
-    let [_, _, length, keys] = scores.dims();
-    assert_eq!(length, keys, "self-attention: as many keys as queries");
-    let index = Tensor::<1, Int>::arange(0..length as i64, &scores.device());
-    (index.clone().reshape([1, 1, length, 1]), index.reshape([1, 1, 1, length]))
-}
-
 /// Adds the global tokens, the last `globals`, to the local part `[1, 1, length, length]` of a pattern, for all heads.
 fn keep_with_globals(scores: &Tensor<4>, globals: usize, local: Tensor<4, Bool>) -> Tensor<4, Bool> {
     let (query, key) = indices(scores);
@@ -70,13 +62,22 @@ fn keep_with_globals(scores: &Tensor<4>, globals: usize, local: Tensor<4, Bool>)
 mod tests {
     //! What the tests of all mechanisms share.
 
+    use std::sync::Arc;
+
     use burn::tensor::{Device, Tensor, TensorData};
-    use semfocus_kernels::{KeptKeys, Key};
+    use semfocus_kernels::{KeptKeys, Key, Row, Visibility};
 
     use super::{Mechanism, Selection, Site};
 
     pub(super) fn site() -> Site {
-        Site { key: Key::new(5), globals: 0 }
+        Site {
+            key: Key::new(5),
+            place: Key::new(6),
+            layer: 0,
+            globals: 0,
+            visibility: Visibility::All,
+            tokens: Arc::new([]),
+        }
     }
 
     /// The kept keys of every query of one sequence and head, by the reference form.
@@ -112,7 +113,8 @@ mod tests {
                 Selection::Pattern(_) => panic!("{mechanism:?} has no rule"),
                 Selection::Rule(rule) => {
                     let mut kept = Vec::new();
-                    rule.select(site().row(0, 1, 0, length, query), row, &mut kept);
+                    let draw = site().row(0, 1, 0, length, query);
+                    rule.select(&Row { draw, query, ..Row::of_scores(row) }, &mut kept);
                     kept
                 }
             })

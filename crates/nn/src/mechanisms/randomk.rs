@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, TensorData};
-use semfocus_kernels::{Key, RowRule};
+use semfocus_kernels::{Key, Row, RowRule, RuleScores};
 
-use super::{Mechanism, Selection, Site, keep_all, size};
+use super::{Mechanism, Selection, Site, size};
 use crate::registry::{Family, MechanismInfo, Parameter};
 use crate::spec::MAX_SIZE;
 
@@ -57,13 +57,11 @@ fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) {
 impl Mechanism for RandomK {
     fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
         let [batch, heads, queries, keys] = scores.dims();
-        if self.k >= keys {
-            return keep_all(scores);
-        }
         let mut kept = vec![false; batch * heads * queries * keys];
         for (row, mask) in kept.chunks_mut(keys).enumerate() {
             let (sequence, head, query) = (row / queries / heads, row / queries % heads, row % queries);
-            for key in draw(site.row(sequence, heads, head, queries, query), keys, self.k) {
+            let visible = site.visibility.keys(query, keys);
+            for key in draw(site.row(sequence, heads, head, queries, query), visible, self.k) {
                 mask[key as usize] = true;
             }
         }
@@ -76,12 +74,12 @@ impl Mechanism for RandomK {
 }
 
 impl RowRule for RandomK {
-    fn ignores_common_shift(&self) -> bool {
-        true // the draw does not look at the scores
+    fn scores(&self) -> RuleScores {
+        RuleScores::None
     }
 
-    fn select(&self, row: Key, scores: &[f32], kept: &mut Vec<u32>) {
-        draw_into(row, scores.len(), self.k, kept);
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        draw_into(row.draw, row.visible, self.k, kept);
     }
 }
 

@@ -30,8 +30,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for TopK {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
-        keep_highest(scores.clone(), self.k)
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        keep_highest(site.hide(scores.clone(), f32::NEG_INFINITY), self.k)
     }
 
     fn selection(&self, length: usize) -> Option<Selection> {

@@ -1,6 +1,8 @@
 //! What the tests of the model share.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod mechanisms;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_nn::{Encoder, Pass, Registry, train};
 

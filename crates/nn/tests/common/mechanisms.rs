@@ -1,0 +1,160 @@
+//! Mechanisms for tests: every weighting, learned numbers, and rules that look at something else than their own scores.
+
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Tensor, TensorData, activation};
+use semfocus_nn::mechanisms::{Full, TopK};
+use semfocus_nn::{
+    HeadTensors, Mechanism, MechanismInfo, MechanismParameter, Registry, Row, RowRule, RuleScores, Selection, Site,
+    Weighting,
+};
+
+/// A weighting of all visible keys, or of the best of them.
+#[derive(Debug)]
+struct Weighted {
+    weighting: Weighting,
+    k: Option<usize>,
+    /// A learned temperature and a learned α for each head.
+    learned: bool,
+}
+
+const LEARNED: &[MechanismParameter] =
+    &[MechanismParameter { name: "heat", initial: 0.1 }, MechanismParameter { name: "shape", initial: -0.3 }];
+
+impl Mechanism for Weighted {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        self.k.map_or_else(|| Full.keep(scores, site), |k| TopK { k }.keep(scores, site))
+    }
+
+    fn selection(&self, length: usize) -> Option<Selection> {
+        self.k.map_or_else(|| Full.selection(length), |k| TopK { k }.selection(length))
+    }
+
+    fn weighting(&self) -> Weighting {
+        self.weighting.clone()
+    }
+
+    fn parameters(&self) -> &'static [MechanismParameter] {
+        if self.learned { LEARNED } else { &[] }
+    }
+
+    fn numbers(&self, parameters: Option<Tensor<2>>) -> HeadTensors {
+        let Some(parameters) = parameters else { return HeadTensors::default() };
+        let column = |number: usize| parameters.clone().narrow(1, number, 1).squeeze_dim::<1>(1);
+        HeadTensors { temperature: Some(column(0).exp()), alpha: Some(activation::sigmoid(column(1)).add_scalar(1.0)) }
+    }
+}
+
+/// Top-3 by other scores than the query's own.
+#[derive(Debug)]
+struct TopByOther(RuleScores);
+
+impl Mechanism for TopByOther {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        TopK { k: 3 }.keep(scores, site)
+    }
+
+    fn scores(&self) -> RuleScores {
+        self.0
+    }
+
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::Rule(Arc::new(OtherRule(self.0))))
+    }
+}
+
+#[derive(Debug)]
+struct OtherRule(RuleScores);
+
+impl RowRule for OtherRule {
+    fn scores(&self) -> RuleScores {
+        self.0
+    }
+
+    fn ignores_common_shift(&self) -> bool {
+        true
+    }
+
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        let mut order: Vec<u32> = (0..row.visible as u32).collect();
+        let score = |key: &u32| row.scores[*key as usize];
+        order.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.cmp(b)));
+        order.truncate(3);
+        order.sort_unstable();
+        kept.extend(order);
+    }
+}
+
+/// Keeps itself, the keys with its own token, and one key that depends on layer, head and query.
+#[derive(Clone, Copy, Debug)]
+struct Places;
+
+impl Places {
+    fn keys(place: semfocus_nn::Key, layer: usize, query: usize, visible: usize, tokens: &[usize]) -> Vec<u32> {
+        let fixed = (place.below(layer as u32, visible as u32) as usize + layer) % visible;
+        let keeps = |key: &usize| *key == query || *key == fixed || tokens[*key] == tokens[query];
+        (0..visible).filter(keeps).map(|key| key as u32).collect()
+    }
+}
+
+impl Mechanism for Places {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        let [batch, heads, queries, keys] = scores.dims();
+        let mut kept = vec![false; batch * heads * queries * keys];
+        for (row, mask) in kept.chunks_mut(keys).enumerate() {
+            let (sequence, head, query) = (row / queries / heads, row / queries % heads, row % queries);
+            let tokens = &site.tokens[sequence * keys..(sequence + 1) * keys];
+            let visible = site.visibility.keys(query, keys);
+            let place = site.place(head, keys, query);
+            Places::keys(place, site.layer, query, visible, tokens).iter().for_each(|&key| mask[key as usize] = true);
+        }
+        Tensor::from_data(TensorData::new(kept, scores.shape()), &scores.device())
+    }
+
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::Rule(Arc::new(Places)))
+    }
+}
+
+impl RowRule for Places {
+    fn scores(&self) -> RuleScores {
+        RuleScores::None
+    }
+
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        kept.extend(Places::keys(row.place, row.layer, row.query, row.visible, row.tokens));
+    }
+}
+
+fn weighted(weighting: Weighting, k: Option<usize>, learned: bool) -> Arc<dyn Mechanism> {
+    Arc::new(Weighted { weighting, k, learned })
+}
+
+/// The standard registry and the mechanisms of this file.
+pub(crate) fn registry() -> Registry {
+    let full = Registry::standard().get("full").expect("it is a standard mechanism").clone();
+    let build: [(&'static str, fn(&semfocus_nn::MechanismSpec) -> Arc<dyn Mechanism>); 13] = [
+        ("sparsemax", |_| weighted(Weighting::Sparsemax, None, false)),
+        ("entmax", |_| weighted(Weighting::Entmax15, None, false)),
+        ("alpha-entmax", |_| weighted(Weighting::Entmax, None, true)),
+        ("warm", |_| weighted(Weighting::Softmax, None, true)),
+        ("sigmoid", |_| weighted(Weighting::Sigmoid, None, false)),
+        ("relu", |_| weighted(Weighting::Relu, None, false)),
+        ("sparsemax-top", |_| weighted(Weighting::Sparsemax, Some(4), false)),
+        ("entmax-top", |_| weighted(Weighting::Entmax15, Some(4), false)),
+        ("alpha-entmax-top", |_| weighted(Weighting::Entmax, Some(4), true)),
+        ("sigmoid-top", |_| weighted(Weighting::Sigmoid, Some(4), true)),
+        ("next-example", |_| Arc::new(TopByOther(RuleScores::NextExample))),
+        ("initial-maps", |_| Arc::new(TopByOther(RuleScores::InitialMaps))),
+        ("places", |_| Arc::new(Places)),
+    ];
+    build.into_iter().fold(Registry::standard(), |registry, (name, build)| {
+        registry.with(MechanismInfo { name, build, ..full.clone() })
+    })
+}
+
+/// The names of the mechanisms of this file.
+pub(crate) fn names() -> Vec<String> {
+    let standard = Registry::standard();
+    registry().iter().filter(|info| standard.get(info.name).is_none()).map(|info| info.name.to_owned()).collect()
+}
