@@ -69,8 +69,18 @@ impl Buffer {
     }
 }
 
+impl Default for Buffer {
+    /// An empty buffer, which is not taken from the pool.
+    fn default() -> Self {
+        Buffer { lines: Vec::new(), len: 0 }
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
         let lines = std::mem::take(&mut self.lines);
         if let Some(Ok(mut pool)) = pools().next().map(Mutex::lock) {
             let free = pool.entry(lines.len()).or_default();

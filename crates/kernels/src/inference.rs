@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::attention::{AttentionKernel, KnownRows, Maps, SequenceRows};
+use crate::attention::{AttentionKernel, KeepWeights, KnownRows, Maps, SequenceRows};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
 use crate::mlp::{MlpKernel, PackedMlp};
@@ -106,6 +106,6 @@ impl<'a> Inference<'a> {
 impl Block<'_> {
     /// Buffers for one sequence; all blocks have the same sizes.
     fn rows(&self) -> SequenceRows {
-        SequenceRows::new(&self.attention, &self.maps)
+        SequenceRows::new(&self.attention, &self.maps, KeepWeights::No)
     }
 }

@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::attention::{self, AttentionGradients, AttentionKernel, Maps, SequenceRows, TransposedMaps};
+use crate::attention::{self, AttentionGradients, AttentionKernel, KeepWeights, Maps, SequenceRows, TransposedMaps};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
 use crate::linear::{LinearGradient, LinearView};
@@ -218,8 +218,9 @@ impl<'a> Training<'a> {
 
 impl Rows {
     fn new(model: &Training) -> Self {
-        let block =
-            |block: &Block| (SequenceRows::new(&block.attention, &block.maps), MlpRows::new(&block.mlp, model.length));
+        let block = |block: &Block| {
+            (SequenceRows::new(&block.attention, &block.maps, KeepWeights::Yes), MlpRows::new(&block.mlp, model.length))
+        };
         let used = model.length * model.embedding.width;
         Rows {
             blocks: model.blocks.iter().map(block).collect(),

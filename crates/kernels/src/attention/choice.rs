@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::dense::{self, Head};
-use super::{AttentionKernel, Maps, SequenceRows, sparse};
+use super::{AttentionKernel, KeepWeights, Maps, SequenceRows, sparse};
 use crate::selection::{Row, RowRule, RuleScores, assert_valid_row};
 use crate::{KeptKeys, Selection};
 
@@ -36,7 +36,7 @@ impl AttentionKernel<'_> {
                 (initial.expect("a rule that asks for the initial maps is given them"), sequence)
             }
         };
-        let mut rows = SequenceRows::new(self, maps);
+        let mut rows = SequenceRows::new(self, maps, KeepWeights::No);
         self.project(maps, &x[sequence * per_sequence..][..per_sequence], &mut rows);
         Some(ChoiceRows { rows, maps })
     }

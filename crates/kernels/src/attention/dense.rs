@@ -1,5 +1,6 @@
-//! Attention of one head over all visible keys, without storing a length × length matrix: queries are processed in blocks, and
-//! the backward pass recomputes the weights of a block from its scores and the statistics of every row.
+//! Attention of one head over all visible keys. Queries are processed in blocks. The backward pass takes the weights of a block from
+//! the forward pass if they were kept; if not, it computes them again from the scores and the statistics of every row, so that no
+//! length × length matrix has to be stored.
 
 use semfocus_core::Visibility;
 
@@ -68,16 +69,33 @@ pub(super) fn for_score_blocks(head: Head, visibility: Visibility, mut use_rows:
     }
 }
 
-/// Writes the context (weighted sums of the values) and the statistics of every row.
-pub(super) fn forward(head: Head, how: Weighing, context: &mut [f32], statistics: &mut [RowStatistics]) {
+/// Values that [`forward`] keeps of the weights: rows of all blocks, one after the other.
+pub(super) fn kept_len(visibility: Visibility, length: usize) -> usize {
+    let block = block_length(visibility, length);
+    let blocks = (0..length).step_by(block).map(|first| (first, block.min(length - first)));
+    blocks.map(|(first, queries)| queries * padded(visibility.keys(first + queries - 1, length))).sum()
+}
+
+/// Writes the context (weighted sums of the values) and the statistics of every row. The weights before dropout are written to
+/// `kept` if it has the length [`kept_len`]; those of softmax are not divided by their sum.
+pub(super) fn forward(
+    head: Head,
+    how: Weighing,
+    context: &mut [f32],
+    statistics: &mut [RowStatistics],
+    mut kept: &mut [f32],
+) {
     let stride = padded(head.width);
     let is_softmax = how.weighting == FusedWeighting::Softmax;
     for_score_blocks(head, how.visibility, |first, queries, scores| {
         let statistics = &mut statistics[first..first + queries];
         let columns = scores.len() / queries;
+        let in_block = scores.len().min(kept.len());
+        let (kept_rows, rest) = std::mem::take(&mut kept).split_at_mut(in_block);
+        kept = rest;
         match is_softmax {
-            true => softmax_rows(scores, columns, head.length, how, first, statistics),
-            false => weigh_rows(scores, columns, head.length, how, first, statistics),
+            true => softmax_rows(scores, kept_rows, columns, head.length, how, first, statistics),
+            false => weigh_rows(scores, kept_rows, columns, head.length, how, first, statistics),
         }
         let visible = how.visibility.keys(first + queries - 1, head.length);
         let context = &mut context[first * stride..][..queries * stride];
@@ -89,11 +107,45 @@ pub(super) fn forward(head: Head, how: Weighing, context: &mut [f32], statistics
     });
 }
 
-/// Writes the gradients of query, key and value from the gradient of the context, and returns that of α.
+/// Calls `use_rows(first_query, queries, weights)` for every block of queries with its rows of weights before dropout: those that
+/// were kept, or computed again.
+fn for_weight_blocks(
+    head: Head,
+    how: Weighing,
+    statistics: &[RowStatistics],
+    mut kept: &[f32],
+    mut use_rows: impl FnMut(usize, usize, &mut [f32]),
+) {
+    if kept.is_empty() {
+        return for_score_blocks(head, how.visibility, |first, queries, scores| {
+            let columns = scores.len() / queries;
+            weigh_again(scores, columns, head.length, how, first, &statistics[first..first + queries]);
+            use_rows(first, queries, scores);
+        });
+    }
+    let block = block_length(how.visibility, head.length);
+    let mut weights = Buffer::stale(block * padded(head.length));
+    for first in (0..head.length).step_by(block) {
+        let queries = block.min(head.length - first);
+        let columns = padded(how.visibility.keys(first + queries - 1, head.length));
+        let (rows, rest) = kept.split_at(queries * columns);
+        kept = rest;
+        let weights = &mut weights[..rows.len()];
+        match how.weighting {
+            FusedWeighting::Softmax => divide_rows(rows, columns, &statistics[first..first + queries], weights),
+            _ => weights.copy_from_slice(rows),
+        }
+        use_rows(first, queries, weights);
+    }
+}
+
+/// Writes the gradients of query, key and value from the gradient of the context, and returns that of α. `kept` holds what
+/// [`forward`] kept of the weights, or nothing.
 pub(super) fn backward(
     head: Head,
     how: Weighing,
     statistics: &[RowStatistics],
+    kept: &[f32],
     context: &[f32],
     context_gradient: &[f32],
     gradients: HeadGradients,
@@ -108,8 +160,8 @@ pub(super) fn backward(
         gradients.key.fill(0.0);
         gradients.value.fill(0.0);
     }
-    for_score_blocks(head, how.visibility, |first, queries, scores| {
-        let (columns, visible) = (scores.len() / queries, how.visibility.keys(first + queries - 1, head.length));
+    for_weight_blocks(head, how, statistics, kept, |first, queries, weights| {
+        let (columns, visible) = (weights.len() / queries, how.visibility.keys(first + queries - 1, head.length));
         let block = first * stride..(first + queries) * stride;
         let (context, context_gradient) = (&context[block.clone()], &context_gradient[block.clone()]);
         let query = &head.query[block.clone()];
@@ -117,14 +169,14 @@ pub(super) fn backward(
         let left = Left::rows(context_gradient, stride);
         let right = panels(&values, head.width);
         multiply(queries, columns, head.width, left, right, Start::Zero, weight_gradients, columns);
-        let statistics = &statistics[first..first + queries];
         if how.weighting == FusedWeighting::Softmax {
-            let rows = (&mut *scores, &mut *weight_gradients);
-            softmax_backward(rows, columns, head.length, how, first, statistics, context, context_gradient);
+            let rows = (&mut *weights, &mut *weight_gradients);
+            softmax_backward(rows, columns, how, first, context, context_gradient);
         } else {
-            alpha_gradient += weigh_backward(scores, weight_gradients, columns, head.length, how, first, statistics);
+            let statistics = &statistics[first..first + queries];
+            alpha_gradient += weigh_backward(weights, weight_gradients, columns, head.length, how, first, statistics);
         }
-        let weights = &*scores;
+        let weights = &*weights;
         let start = if first == 0 && how.visibility == Visibility::All { Start::Zero } else { Start::Result };
         let (left, right) = (Left::transposed(weights, columns), Right::rows(context_gradient, stride));
         multiply(visible, stride, queries, left, right, start, gradients.value, stride);
@@ -144,9 +196,10 @@ fn dropped<S: Simd>(simd: S, weight: S::F, drop: &WeightDropout, words: (u32, u3
 
 dispatched! {
     /// Turns rows of scores into `dropout(e^(score - max))`, zero where a key is not visible, and stores each row's maximum and
-    /// one over its sum.
-    fn softmax_rows(simd; scores: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &mut [RowStatistics]) {
+    /// one over its sum; `kept` gets the same without dropout, unless it is empty.
+    fn softmax_rows(simd; scores: &mut [f32], kept: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &mut [RowStatistics]) {
         let lowest = simd.splat(f32::NEG_INFINITY);
+        let keeps = !kept.is_empty();
         for (row, (scores, statistics)) in scores.chunks_exact_mut(columns).zip(statistics).enumerate() {
             let visible = how.visibility.keys(first_query + row, length);
             // The last vector may reach beyond the visible keys; those lanes must not count.
@@ -164,13 +217,44 @@ dispatched! {
             let words = how.drop.words(first_query + row);
             let weight = simd.keep_first(math::exp(simd, simd.sub(simd.load(last), shift)), in_last);
             let mut sum = weight;
+            let kept = if keeps { &mut kept[row * columns..][..columns] } else { &mut [][..] };
+            if keeps {
+                kept[whole.len() + LANES..].fill(0.0);
+                simd.store(&mut kept[whole.len()..], weight);
+            }
             simd.store(last, dropped(simd, weight, &how.drop, words, whole.len()));
             for (v, scores) in whole.chunks_exact_mut(LANES).enumerate() {
                 let weight = math::exp(simd, simd.sub(simd.load(scores), shift));
                 sum = simd.add(sum, weight);
+                if keeps {
+                    simd.store(&mut kept[v * LANES..], weight);
+                }
                 simd.store(scores, dropped(simd, weight, &how.drop, words, v * LANES));
             }
             *statistics = [max, 1.0 / simd.sum(sum)];
+        }
+    }
+}
+
+dispatched! {
+    /// Rows times one over the sum of their weights.
+    fn divide_rows(simd; rows: &[f32], columns: usize, statistics: &[RowStatistics], to: &mut [f32]) {
+        for ((row, [_, factor]), to) in rows.chunks_exact(columns).zip(statistics).zip(to.chunks_exact_mut(columns)) {
+            let factor = simd.splat(*factor);
+            for (values, to) in row.chunks_exact(LANES).zip(to.chunks_exact_mut(LANES)) {
+                simd.store(to, simd.mul(simd.load(values), factor));
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// Turns rows of scores into weights before dropout again, zero where a key is not visible.
+    fn weigh_again(simd; scores: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &[RowStatistics]) {
+        for (row, (scores, statistics)) in scores.chunks_exact_mut(columns).zip(statistics).enumerate() {
+            let (scores, hidden) = scores.split_at_mut(how.visibility.keys(first_query + row, length));
+            hidden.fill(0.0);
+            weighting::weigh(simd, how.weighting, how.alpha, *statistics, scores);
         }
     }
 }
@@ -188,39 +272,29 @@ dispatched! {
 }
 
 dispatched! {
-    /// In place: scores become weights after dropout, and gradients of those weights become gradients of the scores.
+    /// In place: weights get their dropout, and gradients of the dropped weights become gradients of the scores.
     ///
     /// A row of the softmax maps the gradient `g` to `w (g - Σ w g)`, and `Σ w g` is the product of the row's context with
     /// its gradient, because the context is the weighted sum of the values.
-    fn softmax_backward(simd; rows: (&mut [f32], &mut [f32]), columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &[RowStatistics], context: &[f32], context_gradient: &[f32]) {
-        let context_stride = context.len() / statistics.len();
-        let rows = rows.0.chunks_exact_mut(columns).zip(rows.1.chunks_exact_mut(columns)).zip(statistics);
+    fn softmax_backward(simd; rows: (&mut [f32], &mut [f32]), columns: usize, how: Weighing, first_query: usize, context: &[f32], context_gradient: &[f32]) {
+        let context_stride = context.len() / (rows.0.len() / columns);
+        let rows = rows.0.chunks_exact_mut(columns).zip(rows.1.chunks_exact_mut(columns));
         let contexts = context.chunks_exact(context_stride).zip(context_gradient.chunks_exact(context_stride));
-        for (row, (((scores, gradients), [max, inverse_sum]), (context, context_gradient))) in rows.zip(contexts).enumerate() {
+        for (row, ((weights, gradients), (context, context_gradient))) in rows.zip(contexts).enumerate() {
             let mut product = simd.splat(0.0);
             for (a, b) in context.chunks_exact(LANES).zip(context_gradient.chunks_exact(LANES)) {
                 product = simd.fma(simd.load(a), simd.load(b), product);
             }
             let product = simd.splat(simd.sum(product));
-            let (shift, factor) = (simd.splat(*max), simd.splat(*inverse_sum));
             let words = how.drop.words(first_query + row);
-            let visible = how.visibility.keys(first_query + row, length);
-            for (v, (scores, gradients)) in scores.chunks_exact_mut(LANES).zip(gradients.chunks_exact_mut(LANES)).enumerate() {
-                if v * LANES >= visible {
-                    scores.fill(0.0);
-                    gradients.fill(0.0);
-                    continue;
-                }
-                let weight = simd.mul(math::exp(simd, simd.sub(simd.load(scores), shift)), factor);
-                let weight = simd.keep_first(weight, visible - v * LANES);
-                let mut kept_weight = weight;
+            for (v, (weights, gradients)) in weights.chunks_exact_mut(LANES).zip(gradients.chunks_exact_mut(LANES)).enumerate() {
+                let weight = simd.load(weights);
                 let mut gradient = simd.load(gradients);
                 if !how.drop.is_none() {
                     let factors = simd.dropout(simd.splat(1.0), words, (v * LANES) as u32, &how.drop.dropout);
-                    kept_weight = simd.mul(weight, factors);
+                    simd.store(weights, simd.mul(weight, factors));
                     gradient = simd.mul(gradient, factors);
                 }
-                simd.store(scores, kept_weight);
                 simd.store(gradients, simd.mul(weight, simd.sub(gradient, product)));
             }
         }
@@ -228,35 +302,38 @@ dispatched! {
 }
 
 dispatched! {
-    /// Turns rows of scores into weights with dropout, zero where a key is not visible, and stores the statistics of each row.
-    fn weigh_rows(simd; scores: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &mut [RowStatistics]) {
+    /// Turns rows of scores into weights with dropout, zero where a key is not visible, and stores the statistics of each row;
+    /// `kept` gets the weights without dropout, unless it is empty.
+    fn weigh_rows(simd; scores: &mut [f32], kept: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &mut [RowStatistics]) {
         let mut scratch = Vec::new();
-        for (row, (scores, statistics)) in scores.chunks_exact_mut(columns).zip(statistics).enumerate() {
-            let (scores, hidden) = scores.split_at_mut(how.visibility.keys(first_query + row, length));
+        let keeps = !kept.is_empty();
+        for (row, (row_scores, statistics)) in scores.chunks_exact_mut(columns).zip(statistics).enumerate() {
+            let (scores, hidden) = row_scores.split_at_mut(how.visibility.keys(first_query + row, length));
             hidden.fill(0.0);
             *statistics = weighting::statistics(simd, how.weighting, how.alpha, scores, &mut scratch);
             weighting::weigh(simd, how.weighting, how.alpha, *statistics, scores);
-            drop_weights(simd, scores, &how.drop, first_query + row);
+            if keeps {
+                kept[row * columns..][..columns].copy_from_slice(row_scores);
+            }
+            drop_weights(simd, &mut row_scores[..how.visibility.keys(first_query + row, length)], &how.drop, first_query + row);
         }
     }
 }
 
 dispatched! {
-    /// In place: scores become weights after dropout, and gradients of those weights become gradients of the scores. Returns the
+    /// In place: weights get their dropout, and gradients of the dropped weights become gradients of the scores. Returns the
     /// gradient of α.
-    fn weigh_backward(simd; scores: &mut [f32], gradients: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &[RowStatistics]) -> f32 {
+    fn weigh_backward(simd; weights: &mut [f32], gradients: &mut [f32], columns: usize, length: usize, how: Weighing, first_query: usize, statistics: &[RowStatistics]) -> f32 {
         let mut alpha_gradient = 0.0;
-        let rows = scores.chunks_exact_mut(columns).zip(gradients.chunks_exact_mut(columns)).zip(statistics);
-        for (row, ((scores, gradients), statistics)) in rows.enumerate() {
+        let rows = weights.chunks_exact_mut(columns).zip(gradients.chunks_exact_mut(columns)).zip(statistics);
+        for (row, ((weights, gradients), statistics)) in rows.enumerate() {
             let visible = how.visibility.keys(first_query + row, length);
-            let ((scores, hidden), (gradients, hidden_gradients)) =
-                (scores.split_at_mut(visible), gradients.split_at_mut(visible));
+            let (gradients, hidden) = gradients.split_at_mut(visible);
             hidden.fill(0.0);
-            hidden_gradients.fill(0.0);
-            weighting::weigh(simd, how.weighting, how.alpha, *statistics, scores);
+            let weights = &mut weights[..visible];
             drop_weights(simd, gradients, &how.drop, first_query + row);
-            alpha_gradient += weighting::weigh_backward(simd, how.weighting, how.alpha, *statistics, scores, gradients);
-            drop_weights(simd, scores, &how.drop, first_query + row);
+            alpha_gradient += weighting::weigh_backward(simd, how.weighting, how.alpha, *statistics, weights, gradients);
+            drop_weights(simd, weights, &how.drop, first_query + row);
         }
         alpha_gradient
     }

@@ -29,7 +29,7 @@ impl KnownRows {
         rows::normalise(&x, width, layer.epsilon, &mut normalised, &mut inverse_deviations[..count]);
         let inner = padded(maps.inner_width);
         let project = |map: Option<&Columns>| {
-            let mut rows = Buffer::stale(map.map_or(0, |_| count * inner));
+            let mut rows = map.map_or_else(Buffer::default, |_| Buffer::stale(count * inner));
             if let Some(map) = map {
                 let (left, start) = (Left::rows(&normalised, width), Start::Bias(&map.bias));
                 multiply(count, inner, width, left, map.weight.right(), start, &mut rows, inner);
@@ -40,7 +40,8 @@ impl KnownRows {
             query: project(Some(&maps.query)),
             key: project(maps.key.as_ref()),
             value: project(Some(&maps.value)),
-            context: Buffer::stale(0),
+            context: Buffer::default(),
+            dense_weights: Buffer::default(),
             weights: SavedWeights::default(),
         };
         let heads = maps.heads.iter().map(head).collect();

@@ -132,6 +132,8 @@ struct HeadRows {
     key: Buffer,
     value: Buffer,
     context: Buffer,
+    /// The weights of all visible keys, if they are kept.
+    dense_weights: Buffer,
     weights: SavedWeights,
 }
 
@@ -144,6 +146,15 @@ struct SavedWeights {
     kept: Option<Arc<KeptKeys>>,
     /// Weights of the kept pairs, before dropout.
     pairs: Vec<f32>,
+}
+
+/// Whether the weights of all visible keys are kept for the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeepWeights {
+    /// One number for each pair: worth it if the backward pass of the sequence follows at once.
+    Yes,
+    /// Two numbers for each query: the weights are computed again if they are needed.
+    No,
 }
 
 /// Gradients of the sublayer.
@@ -184,9 +195,12 @@ impl WeightDropout {
 }
 
 impl SequenceRows {
-    pub(crate) fn new(layer: &AttentionKernel, maps: &Maps) -> Self {
+    pub(crate) fn new(layer: &AttentionKernel, maps: &Maps, keep_weights: KeepWeights) -> Self {
         let rows = |width: usize| Buffer::stale(layer.length * padded(width));
+        let keeps = keep_weights == KeepWeights::Yes && matches!(layer.selection, Selection::All);
+        let dense_weights = if keeps { dense::kept_len(layer.visibility, layer.length) } else { 0 };
         let head = |_| HeadRows {
+            dense_weights: Buffer::stale(dense_weights),
             query: rows(maps.inner_width),
             key: rows(if maps.folded { 0 } else { maps.inner_width }),
             value: rows(maps.inner_width),
@@ -240,7 +254,7 @@ impl AttentionKernel<'_> {
             .par_chunks_mut(per_sequence)
             .enumerate()
             .map(|(sequence, y)| {
-                let mut rows = SequenceRows::new(self, &maps);
+                let mut rows = SequenceRows::new(self, &maps, KeepWeights::No);
                 let own = &x[sequence * per_sequence..][..per_sequence];
                 self.project(&maps, own, &mut rows);
                 let choice = self.rows_to_choose_by(&maps, initial.as_ref(), x, sequence);
@@ -289,7 +303,8 @@ impl AttentionKernel<'_> {
     ) {
         for h in 0..self.heads {
             let used = self.length * padded(maps.inner_width);
-            let mut context = std::mem::replace(&mut rows.heads[h].context, Buffer::stale(0));
+            let mut context = std::mem::take(&mut rows.heads[h].context);
+            let mut dense_weights = std::mem::take(&mut rows.heads[h].dense_weights);
             let head = rows.head(self, maps, h);
             let how = self.weighing(sequence, h);
             let kept = match self.selection {
@@ -304,7 +319,7 @@ impl AttentionKernel<'_> {
             rows.heads[h].weights = match kept {
                 None => {
                     let mut statistics = vec![RowStatistics::default(); self.length];
-                    dense::forward(head, how, &mut context[..used], &mut statistics);
+                    dense::forward(head, how, &mut context[..used], &mut statistics, &mut dense_weights);
                     SavedWeights { statistics, ..SavedWeights::default() }
                 }
                 Some((kept, mut pairs)) => {
@@ -313,7 +328,7 @@ impl AttentionKernel<'_> {
                     SavedWeights { statistics, kept: Some(kept), pairs }
                 }
             };
-            rows.heads[h].context = context;
+            (rows.heads[h].context, rows.heads[h].dense_weights) = (context, dense_weights);
         }
     }
 
@@ -444,7 +459,10 @@ impl AttentionKernel<'_> {
             let (head, how) = (rows.head(self, maps, h), self.weighing(sequence, h));
             let SavedWeights { statistics, kept, pairs } = &rows.heads[h].weights;
             sums.alpha += match kept {
-                None => dense::backward(head, how, statistics, context, context_gradient, gradients),
+                None => {
+                    let kept = &rows.heads[h].dense_weights;
+                    dense::backward(head, how, statistics, kept, context, context_gradient, gradients)
+                }
                 Some(kept) => sparse::backward(head, kept, how, pairs, statistics, context_gradient, gradients),
             };
 
