@@ -232,7 +232,20 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES] {
-        super::transpose_through_memory(self, rows)
+        // Through memory.
+        let mut values = [[0.0; LANES]; LANES];
+        for (values, row) in values.iter_mut().zip(rows) {
+            self.store(values, row);
+        }
+        let mut columns = rows;
+        for (c, column) in columns.iter_mut().enumerate() {
+            let mut lanes = [0.0; LANES];
+            for (lane, row) in lanes.iter_mut().zip(&values) {
+                *lane = row[c];
+            }
+            *column = self.load(&lanes);
+        }
+        columns
     }
 
     #[inline(always)]

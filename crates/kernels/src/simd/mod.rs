@@ -57,7 +57,9 @@ pub(crate) trait Simd: Copy {
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `a` where it is above `b`, otherwise `b`; so NaN in `a` gives `b`, and so do zeros of different sign.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a` where it is below `b`, otherwise `b`.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// Nearest integer, ties to even.
     fn round(self, a: Self::F) -> Self::F;
@@ -82,7 +84,7 @@ pub(crate) trait Simd: Copy {
     -> Self::F;
     /// Halves added to halves until one value is left.
     fn sum(self, a: Self::F) -> f32;
-    /// The maximum over the lanes.
+    /// The [maximum](Self::max) of halves and halves until one value is left.
     fn max_lane(self, a: Self::F) -> f32;
 
     /// The first `n` lanes of `a`, the others zero.
@@ -145,32 +147,39 @@ pub(crate) trait Simd: Copy {
 #[repr(u8)]
 pub enum InstructionSet {
     /// Plain Rust, for any processor; slow on x86 processors without fused multiply-add.
-    Portable = 1,
-    /// AVX2 with FMA.
-    Avx2 = 2,
-    /// AVX-512 F.
-    Avx512 = 3,
+    Portable,
+    /// AVX2 with FMA, on x86-64.
+    Avx2,
+    /// AVX-512 F, on x86-64.
+    Avx512,
 }
 
 /// The environment variable that chooses an instruction set.
 pub const INSTRUCTIONS: &str = "SEMFOCUS_INSTRUCTIONS";
 
-static CHOSEN: AtomicU8 = AtomicU8::new(0);
+/// The index in [`InstructionSet::ALL`] of the set in use, or [`NONE_YET`].
+static CHOSEN: AtomicU8 = AtomicU8::new(NONE_YET);
+const NONE_YET: u8 = u8::MAX;
 
 impl InstructionSet {
+    /// In the order of their declaration; of two sets that a machine has, the later one is better.
+    const ALL: [InstructionSet; 3] = [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512];
+
     /// The instruction sets of this machine, the best one last.
     pub fn available() -> Vec<InstructionSet> {
-        let mut sets = vec![InstructionSet::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                sets.push(InstructionSet::Avx2);
-                if is_x86_feature_detected!("avx512f") {
-                    sets.push(InstructionSet::Avx512);
-                }
-            }
+        Self::ALL.into_iter().filter(|set| set.is_available()).collect()
+    }
+
+    fn is_available(self) -> bool {
+        match self {
+            InstructionSet::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => InstructionSet::Avx2.is_available() && is_x86_feature_detected!("avx512f"),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
         }
-        sets
     }
 
     /// How it is written, for instance in the environment variable [`INSTRUCTIONS`].
@@ -205,11 +214,9 @@ impl InstructionSet {
     /// If the environment variable names one that this machine does not have.
     #[inline]
     pub fn current() -> InstructionSet {
-        match CHOSEN.load(Ordering::Relaxed) {
-            1 => InstructionSet::Portable,
-            2 => InstructionSet::Avx2,
-            3 => InstructionSet::Avx512,
-            _ => {
+        match Self::ALL.get(usize::from(CHOSEN.load(Ordering::Relaxed))) {
+            Some(chosen) => *chosen,
+            None => {
                 let preferred = Self::preferred().unwrap_or_else(|error| panic!("{error}"));
                 CHOSEN.store(preferred as u8, Ordering::Relaxed);
                 preferred
@@ -222,27 +229,9 @@ impl InstructionSet {
     /// # Panics
     /// If this machine does not have it.
     pub fn force(self) {
-        assert!(Self::available().contains(&self), "this machine has no {self:?}");
+        assert!(self.is_available(), "this machine has no {self:?}");
         CHOSEN.store(self as u8, Ordering::Relaxed);
     }
-}
-
-/// A transpose through memory, for implementations without a better one.
-#[inline(always)]
-fn transpose_through_memory<S: Simd>(simd: S, rows: [S::F; LANES]) -> [S::F; LANES] {
-    let mut values = [[0.0; LANES]; LANES];
-    for (values, row) in values.iter_mut().zip(rows) {
-        simd.store(values, row);
-    }
-    let mut columns = rows;
-    for (c, column) in columns.iter_mut().enumerate() {
-        let mut lanes = [0.0; LANES];
-        for (lane, row) in lanes.iter_mut().zip(&values) {
-            *lane = row[c];
-        }
-        *column = simd.load(&lanes);
-    }
-    columns
 }
 
 /// Defines a function whose body is compiled once for every instruction set and chosen at run time.
@@ -304,3 +293,6 @@ macro_rules! with_vectors {
     };
 }
 pub(crate) use with_vectors;
+
+#[cfg(test)]
+mod tests;
