@@ -2,7 +2,7 @@
 //!
 //! A [`Simd`] value is the proof that its instruction set exists on this machine, so its methods are safe to call. All
 //! implementations round every operation the same way and reduce in the same order, so a kernel gives **the same bits** with
-//! AVX-512, with AVX2 and in the portable form. The tests check that.
+//! AVX-512, AVX2, NEON and in the portable form. The tests check that.
 //!
 //! Kernels are written once, with [`dispatched!`]. Inside them, plain loops take the place of `array::map`, `from_fn` and
 //! the like: a closure that the standard library calls is compiled without the instruction set, and is slow.
@@ -11,6 +11,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 use std::mem::MaybeUninit;
@@ -20,6 +22,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
 pub(crate) use portable::Portable;
 
 /// Number of lanes of a vector; rows of internal buffers are padded to a multiple of it.
@@ -152,6 +156,8 @@ pub enum InstructionSet {
     Avx2,
     /// AVX-512 F, on x86-64.
     Avx512,
+    /// NEON, on 64-bit Arm.
+    Neon,
 }
 
 /// The environment variable that chooses an instruction set.
@@ -163,7 +169,8 @@ const NONE_YET: u8 = u8::MAX;
 
 impl InstructionSet {
     /// In the order of their declaration; of two sets that a machine has, the later one is better.
-    const ALL: [InstructionSet; 3] = [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512];
+    const ALL: [InstructionSet; 4] =
+        [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512, InstructionSet::Neon];
 
     /// The instruction sets of this machine, the best one last.
     pub fn available() -> Vec<InstructionSet> {
@@ -177,7 +184,8 @@ impl InstructionSet {
             InstructionSet::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => InstructionSet::Avx2.is_available() && is_x86_feature_detected!("avx512f"),
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             _ => false,
         }
     }
@@ -188,6 +196,7 @@ impl InstructionSet {
             InstructionSet::Portable => "portable",
             InstructionSet::Avx2 => "avx2",
             InstructionSet::Avx512 => "avx512",
+            InstructionSet::Neon => "neon",
         }
     }
 
@@ -260,6 +269,13 @@ macro_rules! dispatched {
                 generic(simd, $($arg),*)
             }
 
+            #[cfg(target_arch = "aarch64")]
+            #[target_feature(enable = "neon")]
+            #[allow(clippy::too_many_arguments)]
+            fn neon(simd: $crate::simd::Neon, $($arg: $ty),*) $(-> $out)? {
+                generic(simd, $($arg),*)
+            }
+
             match $crate::simd::InstructionSet::current() {
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::InstructionSet::Avx512 => {
@@ -270,6 +286,11 @@ macro_rules! dispatched {
                 $crate::simd::InstructionSet::Avx2 => {
                     // SAFETY: this set becomes current only on machines that have it.
                     unsafe { avx2($crate::simd::Avx2::assume_available(), $($arg),*) }
+                }
+                #[cfg(target_arch = "aarch64")]
+                $crate::simd::InstructionSet::Neon => {
+                    // SAFETY: this set becomes current only on machines that have it.
+                    unsafe { neon($crate::simd::Neon::assume_available(), $($arg),*) }
                 }
                 _ => generic($crate::simd::Portable, $($arg),*),
             }
