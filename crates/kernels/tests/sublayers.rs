@@ -468,6 +468,24 @@ fn all_bits() -> Vec<u32> {
     bits
 }
 
+/// What [`all_bits`] gives on every processor, as a checksum.
+const CHECKSUM: u64 = 0x4831e553acae9d1e;
+
+/// Detects differences between processors that no test on a single machine can see.
+#[test]
+fn bits_are_those_of_every_other_processor() {
+    // FNV-1a, a word at a time.
+    let checksum = all_bits()
+        .into_iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| (hash ^ u64::from(word)).wrapping_mul(0x100_0000_01b3));
+    assert_eq!(
+        checksum, CHECKSUM,
+        "the kernels' results have other bits than before. If you meant to change the arithmetic, write `const CHECKSUM: u64 = \
+         {checksum:#018x};` into crates/kernels/tests/sublayers.rs and run `.ci/aarch64 kernels`. If not, this processor rounds \
+         differently, or a kernel does.",
+    );
+}
+
 /// One test for both, because the choice of the instruction set holds for the whole process.
 #[test]
 fn threads_and_instruction_sets_do_not_change_a_bit() {

@@ -84,9 +84,14 @@ fn loss_curves_are_as_pinned() {
         for engine in [Engine::Fused, Engine::Reference] {
             let config = ModelConfig { engine, ..ModelConfig::new(2, 2) };
             let (_, losses) = run(config, mechanism, 40, 30);
-            // Rounding differs between engines and processors; where two scores are nearly equal it can exchange a kept
-            // key, which shows in the fourth digit after some twenty steps.
-            let same = losses.iter().zip(pinned).all(|(loss, pinned)| (loss - pinned).abs() < 1e-3);
+            // Rounding differs between engines and processors. Where two scores are nearly equal it can exchange a kept key:
+            // a learning rate that is larger by 1e-7 does so in step 9, and changes later losses by up to 0.02.
+            let tolerance = |step: usize| match (mechanism, step) {
+                ("full", _) => 1e-3,
+                (_, ..10) => 1e-4,
+                _ => 0.05,
+            };
+            let same = (0..30).all(|step| (losses[step] - pinned[step]).abs() < tolerance(step));
             assert!(same, "{mechanism}, {engine:?}: {losses:.6?}, pinned {pinned:?}");
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     ///
     /// Results do not depend on it, only speed does. The environment variable SEMFOCUS_INSTRUCTIONS chooses one for every
     /// command.
-    #[arg(long, value_name = "portable|avx2|avx512", value_parser = InstructionSet::from_name)]
+    #[arg(long, value_name = "portable|avx2|avx512|neon", value_parser = InstructionSet::from_name)]
     instructions: Option<InstructionSet>,
 }
 

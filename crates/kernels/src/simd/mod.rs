@@ -2,7 +2,7 @@
 //!
 //! A [`Simd`] value is the proof that its instruction set exists on this machine, so its methods are safe to call. All
 //! implementations round every operation the same way and reduce in the same order, so a kernel gives **the same bits** with
-//! AVX-512, with AVX2 and in the portable form. The tests check that.
+//! AVX-512, AVX2, NEON and in the portable form. The tests check that.
 //!
 //! Kernels are written once, with [`dispatched!`]. Inside them, plain loops take the place of `array::map`, `from_fn` and
 //! the like: a closure that the standard library calls is compiled without the instruction set, and is slow.
@@ -11,6 +11,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 use std::mem::MaybeUninit;
@@ -20,6 +22,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
 pub(crate) use portable::Portable;
 
 /// Number of lanes of a vector; rows of internal buffers are padded to a multiple of it.
@@ -57,7 +61,9 @@ pub(crate) trait Simd: Copy {
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `a` where it is above `b`, otherwise `b`; so NaN in `a` gives `b`, and so do zeros of different sign.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a` where it is below `b`, otherwise `b`.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// Nearest integer, ties to even.
     fn round(self, a: Self::F) -> Self::F;
@@ -82,7 +88,7 @@ pub(crate) trait Simd: Copy {
     -> Self::F;
     /// Halves added to halves until one value is left.
     fn sum(self, a: Self::F) -> f32;
-    /// The maximum over the lanes.
+    /// The [maximum](Self::max) of halves and halves until one value is left.
     fn max_lane(self, a: Self::F) -> f32;
 
     /// The square root, correctly rounded.
@@ -189,32 +195,43 @@ const SQRT_HALF_BITS: i32 = std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32;
 #[repr(u8)]
 pub enum InstructionSet {
     /// Plain Rust, for any processor; slow on x86 processors without fused multiply-add.
-    Portable = 1,
-    /// AVX2 with FMA.
-    Avx2 = 2,
-    /// AVX-512 F.
-    Avx512 = 3,
+    Portable,
+    /// AVX2 with FMA, on x86-64.
+    Avx2,
+    /// AVX-512 F, on x86-64.
+    Avx512,
+    /// NEON, on 64-bit Arm.
+    Neon,
 }
 
 /// The environment variable that chooses an instruction set.
 pub const INSTRUCTIONS: &str = "SEMFOCUS_INSTRUCTIONS";
 
-static CHOSEN: AtomicU8 = AtomicU8::new(0);
+/// The index in [`InstructionSet::ALL`] of the set in use, or [`NONE_YET`].
+static CHOSEN: AtomicU8 = AtomicU8::new(NONE_YET);
+const NONE_YET: u8 = u8::MAX;
 
 impl InstructionSet {
+    /// In the order of their declaration; of two sets that a machine has, the later one is better.
+    const ALL: [InstructionSet; 4] =
+        [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512, InstructionSet::Neon];
+
     /// The instruction sets of this machine, the best one last.
     pub fn available() -> Vec<InstructionSet> {
-        let mut sets = vec![InstructionSet::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                sets.push(InstructionSet::Avx2);
-                if is_x86_feature_detected!("avx512f") {
-                    sets.push(InstructionSet::Avx512);
-                }
-            }
+        Self::ALL.into_iter().filter(|set| set.is_available()).collect()
+    }
+
+    fn is_available(self) -> bool {
+        match self {
+            InstructionSet::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => InstructionSet::Avx2.is_available() && is_x86_feature_detected!("avx512f"),
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            _ => false,
         }
-        sets
     }
 
     /// How it is written, for instance in the environment variable [`INSTRUCTIONS`].
@@ -223,6 +240,7 @@ impl InstructionSet {
             InstructionSet::Portable => "portable",
             InstructionSet::Avx2 => "avx2",
             InstructionSet::Avx512 => "avx512",
+            InstructionSet::Neon => "neon",
         }
     }
 
@@ -249,11 +267,9 @@ impl InstructionSet {
     /// If the environment variable names one that this machine does not have.
     #[inline]
     pub fn current() -> InstructionSet {
-        match CHOSEN.load(Ordering::Relaxed) {
-            1 => InstructionSet::Portable,
-            2 => InstructionSet::Avx2,
-            3 => InstructionSet::Avx512,
-            _ => {
+        match Self::ALL.get(usize::from(CHOSEN.load(Ordering::Relaxed))) {
+            Some(chosen) => *chosen,
+            None => {
                 let preferred = Self::preferred().unwrap_or_else(|error| panic!("{error}"));
                 CHOSEN.store(preferred as u8, Ordering::Relaxed);
                 preferred
@@ -266,7 +282,7 @@ impl InstructionSet {
     /// # Panics
     /// If this machine does not have it.
     pub fn force(self) {
-        assert!(Self::available().contains(&self), "this machine has no {self:?}");
+        assert!(self.is_available(), "this machine has no {self:?}");
         CHOSEN.store(self as u8, Ordering::Relaxed);
     }
 }
@@ -297,6 +313,13 @@ macro_rules! dispatched {
                 generic(simd, $($arg),*)
             }
 
+            #[cfg(target_arch = "aarch64")]
+            #[target_feature(enable = "neon")]
+            #[allow(clippy::too_many_arguments)]
+            fn neon(simd: $crate::simd::Neon, $($arg: $ty),*) $(-> $out)? {
+                generic(simd, $($arg),*)
+            }
+
             match $crate::simd::InstructionSet::current() {
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::InstructionSet::Avx512 => {
@@ -307,6 +330,11 @@ macro_rules! dispatched {
                 $crate::simd::InstructionSet::Avx2 => {
                     // SAFETY: this set becomes current only on machines that have it.
                     unsafe { avx2($crate::simd::Avx2::assume_available(), $($arg),*) }
+                }
+                #[cfg(target_arch = "aarch64")]
+                $crate::simd::InstructionSet::Neon => {
+                    // SAFETY: this set becomes current only on machines that have it.
+                    unsafe { neon($crate::simd::Neon::assume_available(), $($arg),*) }
                 }
                 _ => generic($crate::simd::Portable, $($arg),*),
             }
@@ -330,3 +358,6 @@ macro_rules! with_vectors {
     };
 }
 pub(crate) use with_vectors;
+
+#[cfg(test)]
+mod tests;

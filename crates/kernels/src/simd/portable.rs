@@ -14,6 +14,17 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
+// The second operand wins when the comparison fails, as with the instructions of x86: NaN in `a` is not passed on.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
+#[inline(always)]
+fn smaller(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}
+
 impl Simd for Portable {
     type F = [f32; LANES];
 
@@ -62,15 +73,14 @@ impl Simd for Portable {
         std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
 
-    // The second operand wins when the comparison fails, as with the vector instructions: NaN in `a` is not passed on.
     #[inline(always)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| if a > b { a } else { b })
+        zip(a, b, larger)
     }
 
     #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| if a < b { a } else { b })
+        zip(a, b, smaller)
     }
 
     #[inline(always)]
@@ -135,6 +145,8 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn max_lane(self, a: Self::F) -> f32 {
-        a.into_iter().reduce(|a, b| if a > b { a } else { b }).expect("there are sixteen lanes")
+        let a: [f32; 8] = std::array::from_fn(|i| larger(a[i], a[i + 8]));
+        let a: [f32; 4] = std::array::from_fn(|i| larger(a[i], a[i + 4]));
+        larger(larger(a[0], a[2]), larger(a[1], a[3]))
     }
 }
