@@ -100,7 +100,8 @@ impl TrialSettings {
         learning_rate * decay.powi(i32::try_from(epoch - 1).unwrap_or(i32::MAX))
     }
 
-    /// All settings as a TOML table in which `model.blocks` is the key `blocks` of the table `model`.
+    /// All settings as a TOML table in which `model.blocks` is the key `blocks` of the table `model`. Some are left out where
+    /// they have their default values: those that were added when there were stored trials.
     pub fn to_table(&self) -> toml::Table {
         self.table_of(|_| true)
     }
@@ -112,7 +113,8 @@ impl TrialSettings {
 
     fn table_of(&self, is_wanted: impl Fn(&Setting) -> bool) -> toml::Table {
         let mut table = toml::Table::new();
-        for setting in all().iter().filter(|setting| is_wanted(setting)) {
+        let default = TrialSettings::default();
+        for setting in all().iter().filter(|setting| is_wanted(setting) && setting.is_stored(self, &default)) {
             if let Some(value) = setting.get(self) {
                 insert(&mut table, setting.path, value);
             }
@@ -203,6 +205,7 @@ fn flatten<'a>(table: &'a toml::Table, prefix: &str, entries: &mut Vec<(String, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TrialId;
 
     #[test]
     fn tables_give_back_what_was_put_in() {
@@ -235,6 +238,24 @@ mod tests {
             settings.identity(),
             "task = \"even-pairs\"\nmechanism = \"topk:5\"\nseed = 3\nmodel.blocks = 10\ntraining.learning_rate = 1.0\n"
         );
+    }
+
+    #[test]
+    fn settings_that_came_later_leave_stored_trials_alone() {
+        let mut settings = TrialSettings { mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
+        let (id, text) = (TrialId::new(&settings), toml::to_string(&settings.to_table()).unwrap());
+        assert_eq!(id.to_string(), "6dd70808d11e42eb");
+        assert!(!text.contains("lr_factor"), "{text}");
+        settings.training.optimizer.lr_factors.query = 8.0;
+        settings.training.optimizer.lr_factors.mlp_output = 0.0;
+        assert_eq!(
+            settings.identity(),
+            "task = \"even-pairs\"\nmechanism = \"topk:5\"\nseed = 0\ntraining.lr_factor.query = 8.0\n\
+             training.lr_factor.mlp_output = 0.0\n"
+        );
+        let changed = toml::to_string(&settings.to_table()).unwrap();
+        assert!(changed.contains("[training.lr_factor]\nmlp_output = 0.0\nquery = 8.0\n"), "{changed}");
+        assert_eq!(TrialSettings::from_table(&changed.parse().unwrap()), Ok(settings));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub struct Setting {
     pub meaning: &'static str,
     /// What it decides.
     pub role: Role,
+    /// Whether stored settings leave it out where it has its default value: such a setting was added when there were
+    /// stored trials, whose files must stay as they are.
+    is_left_out_at_default: bool,
     kind: Kind,
 }
 
@@ -142,6 +145,16 @@ impl Setting {
         }
     }
 
+    /// Leaves it out of stored settings where it has its default value.
+    fn left_out_at_default(self) -> Self {
+        Setting { is_left_out_at_default: true, ..self }
+    }
+
+    /// Whether stored settings have it.
+    pub(super) fn is_stored(&self, settings: &TrialSettings, default: &TrialSettings) -> bool {
+        !self.is_left_out_at_default || self.get(settings) != self.get(default)
+    }
+
     /// Whether it is part of the identity of a trial even with its default value.
     pub(super) fn is_always_written(&self) -> bool {
         ["task", "mechanism", "seed"].contains(&self.path)
@@ -176,7 +189,13 @@ fn whole(number: u64) -> Value {
 }
 
 fn count(path: &'static str, meaning: &'static str, min: usize, field: Field<usize>) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Count { min, max: usize::MAX, field } }
+    Setting {
+        path,
+        meaning,
+        role: Role::Result,
+        is_left_out_at_default: false,
+        kind: Kind::Count { min, max: usize::MAX, field },
+    }
 }
 
 fn number(
@@ -186,11 +205,17 @@ fn number(
     accepts: fn(f64) -> bool,
     field: Field<f64>,
 ) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Number { rule, accepts, field } }
+    Setting {
+        path,
+        meaning,
+        role: Role::Result,
+        is_left_out_at_default: false,
+        kind: Kind::Number { rule, accepts, field },
+    }
 }
 
 fn flag(path: &'static str, meaning: &'static str, field: Field<bool>) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Flag { field } }
+    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::Flag { field } }
 }
 
 fn text(
@@ -200,11 +225,17 @@ fn text(
     get: fn(&TrialSettings) -> Option<Value>,
     set: fn(&mut TrialSettings, &str) -> Result<(), String>,
 ) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Text { expected, get, set } }
+    Setting {
+        path,
+        meaning,
+        role: Role::Result,
+        is_left_out_at_default: false,
+        kind: Kind::Text { expected, get, set },
+    }
 }
 
 fn file(path: &'static str, meaning: &'static str, field: Field<Option<String>>) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::File { field } }
+    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::File { field } }
 }
 
 macro_rules! choice {
@@ -213,6 +244,7 @@ macro_rules! choice {
             path: $path,
             meaning: $meaning,
             role: Role::Result,
+            is_left_out_at_default: false,
             kind: Kind::Choice {
                 words: || $kind::NAMES.iter().map(|(word, _)| *word).collect(),
                 get: |settings| word_for($kind::NAMES, settings.$($name).+),
@@ -269,6 +301,7 @@ fn settings() -> Vec<Setting> {
     all.extend(data());
     all.extend(model());
     all.extend(training());
+    all.extend(learning_rate_factors());
     all.extend(probing());
     all.extend(quirks());
     all
@@ -444,6 +477,33 @@ fn training() -> Vec<Setting> {
             |x| x >= 0.0 && x.is_finite(),
             field!(training.optimizer.weight_decay),
         ),
+    ]
+}
+
+/// Factors of the learning rate, by kind of parameter.
+fn learning_rate_factors() -> Vec<Setting> {
+    macro_rules! factor {
+        ($name:ident, $parameters:literal) => {
+            number(
+                concat!("training.lr_factor.", stringify!($name)),
+                concat!("factor of the learning rate for ", $parameters, "; 0 keeps their initial values"),
+                "of at least 0",
+                |x| x >= 0.0 && x.is_finite(),
+                field!(training.optimizer.lr_factors.$name),
+            )
+            .left_out_at_default()
+        };
+    }
+    vec![
+        factor!(embedding, "the embedding"),
+        factor!(query, "the attention's maps to queries"),
+        factor!(key, "the attention's maps to keys"),
+        factor!(value, "the attention's maps to values"),
+        factor!(output, "the attention's maps from its heads back to the model"),
+        factor!(hidden, "the MLP's maps to its hidden layer"),
+        factor!(mlp_output, "the MLP's maps from its hidden layer back to the model"),
+        factor!(classifier, "the classifier"),
+        factor!(mechanism, "parameters that belong to the attention mechanism, if it has any"),
     ]
 }
 
