@@ -214,10 +214,14 @@ fn unknown(path: &str, place: &Place) -> ExperimentError {
     let error = ExperimentError::new(format!("unknown setting `{path}`")).at(place);
     let names = settings::all().iter().map(|setting| setting.path).filter(|path| !["mechanism", "seed"].contains(path));
     let near = nearest(path, names.clone().chain(KEYS));
-    let below: Vec<&str> = match path.split_once('.') {
-        Some((table, _)) => names.filter(|name| name.split_once('.').is_some_and(|(head, _)| head == table)).collect(),
-        None => Vec::new(),
-    };
+    // The settings of the innermost table that there is.
+    let mut below: Vec<&str> = Vec::new();
+    let mut inner = path;
+    while let Some((table, _)) = inner.rsplit_once('.').filter(|_| below.is_empty()) {
+        let is_in_it = |name: &str| name.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        below = names.clone().filter(|name| is_in_it(name)).collect();
+        inner = table;
+    }
     match near {
         Some(near) => error.help(format!("did you mean `{near}`?")),
         None if !below.is_empty() => error.help(format!("the settings here are {}", below.join(", "))),
