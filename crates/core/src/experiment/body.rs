@@ -130,6 +130,11 @@ impl Body {
     /// Adds a setting after checking its value; `key` is where its name stands.
     pub(crate) fn set(&mut self, path: &str, key: &Place, given: Given) -> Result<(), ExperimentError> {
         let path = checked(path, key, &given)?;
+        let alternative = settings::alternative(path);
+        if let Some((other, _)) = self.settings.iter().find(|(other, _)| Some(*other) == alternative) {
+            let message = format!("`{path}` and `{other}` both say how long to train");
+            return Err(ExperimentError::new(message).at(key).help("give one of them"));
+        }
         self.settings.retain(|(other, _)| *other != path);
         self.settings.push((path, given));
         Ok(())

@@ -150,8 +150,8 @@ impl Setting {
         Setting { is_left_out_at_default: true, ..self }
     }
 
-    /// Whether stored settings have it.
-    pub(super) fn is_stored(&self, settings: &TrialSettings, default: &TrialSettings) -> bool {
+    /// Whether stored settings have it: some are left out where they have their default value.
+    pub fn is_stored(&self, settings: &TrialSettings, default: &TrialSettings) -> bool {
         !self.is_left_out_at_default || self.get(settings) != self.get(default)
     }
 
@@ -173,6 +173,15 @@ pub fn find(path: &str) -> Option<&'static Setting> {
     let renamed = path.strip_prefix("oddities.").map(|name| format!("quirks.{name}"));
     let path = renamed.as_deref().unwrap_or(path);
     all().iter().find(|setting| setting.path == path)
+}
+
+/// The other way to say the same as a setting, if there is one: only one of them can be given.
+pub(crate) fn alternative(path: &str) -> Option<&'static str> {
+    match path {
+        "training.epochs" => Some("training.steps"),
+        "training.steps" => Some("training.epochs"),
+        _ => None,
+    }
 }
 
 /// A value as it would stand in a file.
@@ -319,7 +328,12 @@ fn data() -> Vec<Setting> {
                 Ok(())
             },
         ),
-        count("data.train", "examples to train on", 1, field!(data.sizes.train)),
+        count(
+            "data.train",
+            "examples to train on; with `data.online` only to measure training with",
+            1,
+            field!(data.sizes.train),
+        ),
         count("data.held_out", "examples to measure generalisation with", 1, field!(data.sizes.held_out)),
         count(
             "data.test",
@@ -327,6 +341,13 @@ fn data() -> Vec<Setting> {
             0,
             field!(data.sizes.test),
         ),
+        flag(
+            "data.online",
+            "draw new training examples for every step; training loss and accuracy are then measured on \
+             `data.train` others",
+            field!(data.online),
+        )
+        .left_out_at_default(),
         text(
             "data.seed",
             "seed of the data alone, so that all repetitions share one data set; the trial's seed if left out",
@@ -409,8 +430,24 @@ fn model() -> Vec<Setting> {
 }
 
 fn training() -> Vec<Setting> {
-    let mut epochs = count("training.epochs", "passes over the training examples", 1, field!(training.epochs));
-    epochs.role = Role::Duration;
+    let mut epochs = count(
+        "training.epochs",
+        "how long to train, in passes over the training examples, or in units of `training.evaluate_every` steps",
+        1,
+        field!(training.epochs),
+    );
+    let mut steps = text(
+        "training.steps",
+        "how long to train, in steps, instead of `training.epochs`",
+        "a whole number of at least 1",
+        |s| s.training.steps.map(|steps| whole(steps as u64)),
+        |s, text| {
+            let steps = text.parse().ok().filter(|steps| *steps > 0);
+            s.training.steps = Some(steps.ok_or("expected a whole number of at least 1")?);
+            Ok(())
+        },
+    );
+    (epochs.role, steps.role) = (Role::Duration, Role::Duration);
     let mut stop_when = text(
         "training.stop_when",
         "target at which a trial ends early",
@@ -424,18 +461,27 @@ fn training() -> Vec<Setting> {
     stop_when.role = Role::Duration;
     vec![
         epochs,
+        steps,
+        count(
+            "training.evaluate_every",
+            "steps between evaluations; an epoch is then that many steps. 0 for a pass over the training examples",
+            0,
+            field!(training.evaluate_every),
+        )
+        .left_out_at_default(),
         stop_when,
         count("training.batch", "examples per step", 1, field!(training.batch)),
         number(
             "training.learning_rate",
-            "learning rate of the first epoch",
+            "learning rate at the start",
             "above 0",
             positive,
             field!(training.learning_rate),
         ),
         number(
             "training.decay",
-            "factor of the learning rate after every epoch",
+            "factor of the learning rate after every pass over the training examples, or with `data.online` \
+             after every epoch",
             "above 0",
             positive,
             field!(training.decay),
@@ -486,7 +532,7 @@ fn learning_rate_factors() -> Vec<Setting> {
         ($name:ident, $parameters:literal) => {
             number(
                 concat!("training.lr_factor.", stringify!($name)),
-                concat!("factor of the learning rate for ", $parameters, "; 0 keeps their initial values"),
+                concat!("factor of the learning rate for ", $parameters, "; 0 keeps the initial values"),
                 "of at least 0",
                 |x| x >= 0.0 && x.is_finite(),
                 field!(training.optimizer.lr_factors.$name),
