@@ -9,7 +9,7 @@ use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Evidence, MechanismEvidence};
 use serde::Serialize;
 
-use crate::text::paragraph;
+use crate::text::{counted, paragraph};
 
 /// A mechanism at one grid point, for `--json`.
 #[derive(Serialize)]
@@ -121,7 +121,10 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
     }
     let text = "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: epochs of \
                 full attention / epochs of the mechanism, median over seeds.";
-    paragraph(out, "", text)
+    match evidence.steps_per_epoch() {
+        None => paragraph(out, "", text),
+        Some(steps) => paragraph(out, "", &format!("An epoch is {}. {text}", counted(steps as usize, "step"))),
+    }
 }
 
 /// `95 % training accuracy`, or the goal as it is written.

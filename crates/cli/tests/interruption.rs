@@ -41,9 +41,25 @@ fn run_with_signals(file: &str, dir: &str, name: &str) -> Vec<Option<i32>> {
 
 #[test]
 fn a_run_that_is_stopped_and_resumed_gives_the_same_bits() {
+    resumed_with_the_same_bits("signals", SMALL);
+}
+
+#[test]
+fn a_run_with_new_examples_for_every_step_resumes_to_the_same_bits() {
+    let online = SMALL.replace("train = 400", "train = 100\nonline = true");
+    resumed_with_the_same_bits("online-signals", &online.replace("epochs = 12", "steps = 195\nevaluate_every = 39"));
+}
+
+#[test]
+fn a_run_that_is_evaluated_in_the_middle_of_passes_resumes_to_the_same_bits() {
+    let every = SMALL.replace("epochs = 12", "steps = 190\nevaluate_every = 38\nlr_factor.key = 0");
+    resumed_with_the_same_bits("middle-signals", &every);
+}
+
+fn resumed_with_the_same_bits(test: &str, experiment: &str) {
     for name in ["INT", "TERM", "KILL"] {
-        let scratch = Scratch::new(&format!("signals-{name}"));
-        let file = scratch.file("small.toml", SMALL);
+        let scratch = Scratch::new(&format!("{test}-{name}"));
+        let file = scratch.file("small.toml", experiment);
         let expected = undisturbed(&scratch, &file);
         let dir = scratch.path("disturbed");
         let codes = run_with_signals(&file, &dir, name);

@@ -28,7 +28,7 @@ fn the_default_experiment_runs_once_tiny() {
             assert!(trial.join(file).is_file(), "{file}");
         }
     }
-    let header = "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,format";
+    let header = "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,steps,format";
     assert_eq!(epochs(&trials(&dir)[0])[0], header);
 }
 

@@ -132,6 +132,9 @@ pub struct DataSettings {
     pub length: Option<Length>,
     /// Sizes of the splits.
     pub sizes: Sizes,
+    /// Whether new examples are drawn for every step. The training split is then not trained on: it is a sample of the
+    /// same distribution, for measurements.
+    pub online: bool,
     /// Data files to use instead of a generated data set.
     pub files: FileSet,
     /// Parameters of the task `listops`.

@@ -29,7 +29,7 @@ pub use experiment::{AnyName, Experiment, ExperimentError, Known, Request, Scale
 pub use mechanism::{BASELINE, MechanismSpec};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
-pub use optimizer::{OptimizerConfig, Rule};
+pub use optimizer::{LrFactors, OptimizerConfig, Rule};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
 pub use trial::{Point, TrialId};

@@ -22,7 +22,7 @@ pub struct Evaluation {
 pub struct EpochRecord {
     /// Number of the epoch, from 1.
     pub epoch: usize,
-    /// Its learning rate.
+    /// The learning rate of its last step.
     pub lr: f64,
     /// Mean loss over the whole training set after it, in evaluation mode.
     pub train_loss: f64,
@@ -36,6 +36,9 @@ pub struct EpochRecord {
     pub grad_norm: f64,
     /// Wall-clock time of the epoch: training and evaluation.
     pub seconds: f64,
+    /// Training steps from the start of the trial to the end of the epoch; earlier versions did not record them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
 }
 
 /// A number that every epoch records.
@@ -147,6 +150,7 @@ mod tests {
             heldout_accuracy: 0.0,
             grad_norm: 1.0,
             seconds: 1.0,
+            steps: None,
         }
     }
 

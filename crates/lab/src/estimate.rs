@@ -8,6 +8,7 @@ use semfocus_core::{Key, ModelConfig, TrialSettings};
 use semfocus_nn::parameters::named_parameters;
 use semfocus_nn::{Encoder, Pass, Selection, StandardOptimizer, cost, train};
 
+use crate::training::Schedule;
 use crate::{Device, Lab, Trial};
 
 /// What a step costs on one thread.
@@ -79,6 +80,7 @@ pub struct Estimator<'a> {
     lab: &'a Lab,
     how: How,
     known: HashMap<String, StepCost>,
+    known_draws: HashMap<String, f64>,
 }
 
 enum How {
@@ -91,12 +93,12 @@ enum How {
 impl<'a> Estimator<'a> {
     /// Measures each kind of step that is asked for, for about `time`.
     pub fn exact(lab: &'a Lab, time: Duration) -> Self {
-        Estimator { lab, how: How::Measured(time), known: HashMap::new() }
+        Estimator { lab, how: How::Measured(time), known: HashMap::new(), known_draws: HashMap::new() }
     }
 
     /// Measures up to six kinds of steps and scales all others by their floating-point operations: right to about a third.
     pub fn rough(lab: &'a Lab) -> Self {
-        Estimator { lab, how: How::ByArithmetic, known: HashMap::new() }
+        Estimator { lab, how: How::ByArithmetic, known: HashMap::new(), known_draws: HashMap::new() }
     }
 
     /// The cost of a step of a trial.
@@ -136,8 +138,26 @@ impl<'a> Estimator<'a> {
         let cost = self.step(trial);
         let sizes = trial.settings.data.sizes;
         let batch = trial.settings.training.batch as f64;
-        let steps = (sizes.train as f64 / batch).ceil();
-        steps * cost.train + (sizes.train + sizes.held_out) as f64 / batch * cost.evaluate
+        let steps = Schedule::planned(&trial.settings).steps_per_epoch as f64;
+        steps * (cost.train + self.draw(trial)) + (sizes.train + sizes.held_out) as f64 / batch * cost.evaluate
+    }
+
+    /// Seconds to draw the examples of a step; 0 if they are there before the first step.
+    fn draw(&mut self, trial: &Trial) -> f64 {
+        /// Some batches, because the length of the search for a sequence that fits may vary.
+        const BATCHES: u64 = 5;
+        let TrialSettings { task, data, training, .. } = &trial.settings;
+        if !data.online {
+            return 0.0;
+        }
+        *self.known_draws.entry(format!("{task} {data:?} {}", training.batch)).or_insert_with(|| {
+            let began = Instant::now();
+            for step in 0..BATCHES {
+                // A task that fails here will say so when it is trained on.
+                let _ = std::hint::black_box(trial.source.draw(data, 1, step, training.batch));
+            }
+            began.elapsed().as_secs_f64() / BATCHES as f64
+        })
     }
 
     /// Seconds on one core for all trials.
@@ -166,5 +186,5 @@ pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     };
     // A probe stores the weights, and about 700 bytes per layer and head.
     let probe = parameters * 4 + 5_000 + 700 * settings.model.blocks * (1 + settings.model.heads);
-    (3 * checkpoint + 110 * settings.training.epochs + 5_000 + probes * probe) as u64
+    (3 * checkpoint + 120 * settings.training.epochs + 5_000 + probes * probe) as u64
 }

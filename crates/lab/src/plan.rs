@@ -8,6 +8,7 @@ use semfocus_store::IndexEntry;
 use semfocus_tasks::Source;
 
 use crate::Lab;
+use crate::training::Schedule;
 
 /// One model to train.
 #[derive(Clone, Debug)]
@@ -36,6 +37,11 @@ impl Trial {
         }
     }
 
+    /// Training steps of all its epochs; data files with fewer examples than its settings ask for give fewer.
+    pub fn steps(&self) -> usize {
+        self.settings.training.epochs * Schedule::planned(&self.settings).steps_per_epoch
+    }
+
     /// Mechanism, values on the grid, and seed, as a person would name the trial.
     pub fn title(&self) -> String {
         self.entry().title()
@@ -54,6 +60,16 @@ impl Plan {
     /// Epochs of all trials together.
     pub fn epochs(&self) -> usize {
         self.trials.iter().map(|trial| trial.settings.training.epochs).sum()
+    }
+
+    /// Steps of an epoch, if they are the same in all trials and an epoch is something else than a pass over a fixed set of
+    /// training examples.
+    pub fn steps_per_epoch(&self) -> Option<usize> {
+        let settings = self.trials.iter().map(|trial| &trial.settings);
+        let is_usual = settings.clone().all(TrialSettings::is_epoch_a_pass);
+        let mut steps = settings.map(|settings| Schedule::planned(settings).steps_per_epoch);
+        let first = steps.next().filter(|_| !is_usual)?;
+        steps.all(|other| other == first).then_some(first)
     }
 
     /// The index of the run.
@@ -116,11 +132,20 @@ fn checksum(source: &Source) -> Option<String> {
 /// Fills in what follows from the task, and checks the settings against it.
 fn fill_in(experiment: &Experiment, settings: &mut TrialSettings, source: &Source) -> Result<(), ExperimentError> {
     fit_to(settings, source);
-    match source {
+    let examples = match source {
         Source::Task(task) => {
             task.check(&settings.data).map_err(|wrong| experiment.error("data.length", wrong.to_string()))?;
+            settings.data.sizes.train
         }
         Source::Own(own) => {
+            if settings.data.online {
+                let message = format!(
+                    "{} comes from a file, which has a fixed set of examples; new ones for every step can only be \
+                     drawn from a task",
+                    settings.task
+                );
+                return Err(experiment.error("data.online", message));
+            }
             let found = checksum(source);
             if settings.data_checksum.is_some() && settings.data_checksum != found {
                 let found = found.unwrap_or_default();
@@ -144,9 +169,29 @@ fn fill_in(experiment: &Experiment, settings: &mut TrialSettings, source: &Sourc
                 let message = format!("{} has too few different sequences for two splits", settings.task);
                 return Err(experiment.error("task", message));
             }
+            data.train.len()
         }
+    };
+    if let Some(steps) = settings.training.steps {
+        let per_epoch = Schedule::new(settings, examples).steps_per_epoch;
+        settings.training.epochs =
+            whole_epochs(steps, per_epoch).map_err(|wrong| experiment.error("training.steps", wrong))?;
     }
     settings.model.validate().map_err(|wrong| ExperimentError::new(format!("the model: {wrong}")))
+}
+
+/// How many epochs some steps are. There is no record, and no checkpoint to grow from, in the middle of an epoch.
+fn whole_epochs(steps: usize, per_epoch: usize) -> Result<usize, String> {
+    let (epochs, rest) = (steps / per_epoch, steps % per_epoch);
+    if rest == 0 {
+        return Ok(epochs);
+    }
+    let (below, above) = (epochs * per_epoch, (epochs + 1) * per_epoch);
+    let fitting = if below == 0 { above.to_string() } else { format!("{below} or {above}") };
+    Err(format!(
+        "{steps} steps are no whole number of epochs, which have {per_epoch} steps here; write {fitting}, or change \
+         `training.evaluate_every`"
+    ))
 }
 
 #[cfg(test)]
@@ -182,6 +227,29 @@ mod tests {
             }
             assert!(trials[0] < trials[1] && trials[1] < trials[2], "{name}: {trials:?}");
         }
+    }
+
+    #[test]
+    fn steps_become_epochs() {
+        assert_eq!(super::whole_epochs(1200, 300), Ok(4));
+        let wrong = |steps| super::whole_epochs(steps, 300).unwrap_err();
+        assert!(wrong(1000).contains("which have 300 steps here; write 900 or 1200, or"), "{}", wrong(1000));
+        assert!(wrong(299).contains("write 300, or"), "{}", wrong(299));
+        let plan = |overrides: &[&str]| {
+            let overrides = overrides.iter().map(|&text| text.to_owned()).collect();
+            let request = Request { experiment: "parity".to_owned(), overrides, ..Request::default() };
+            let lab = Lab::standard();
+            lab.plan(&Experiment::resolve(&request, &lab).unwrap()).map_err(|error| error.to_string())
+        };
+        let size = |overrides: &[&str]| {
+            let plan = plan(overrides).unwrap();
+            (plan.trials[0].settings.training.epochs, plan.steps_per_epoch())
+        };
+        assert_eq!(size(&["data.train=1000", "training.steps=400"]), (10, None));
+        assert_eq!(size(&["data.train=1000", "training.steps=400", "data.online=true"]), (10, Some(40)));
+        assert_eq!(size(&["training.evaluate_every=50", "training.steps=400"]), (8, Some(50)));
+        let wrong = plan(&["training.evaluate_every=50", "training.steps=420"]).unwrap_err();
+        assert!(wrong.contains("`-s training.steps=420`: 420 steps are no whole number of epochs"), "{wrong}");
     }
 
     #[test]

@@ -1,6 +1,15 @@
 //! Optimisers: how a gradient changes a parameter. The formulas are PyTorch's; the tests compare with its results.
 
-pub use semfocus_core::{OptimizerConfig, Rule};
+pub use semfocus_core::{LrFactors, OptimizerConfig, Rule};
+
+/// A parameter of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter<'a> {
+    /// Its number in the order of the model.
+    pub number: usize,
+    /// Its name, such as `blocks.0.attention.query.weight`.
+    pub name: &'a str,
+}
 
 /// How a gradient changes a parameter.
 ///
@@ -10,8 +19,8 @@ pub trait Optimizer {
     /// Called once before the updates of each step.
     fn begin_step(&mut self) {}
 
-    /// Updates the parameter with number `parameter` (in the order of the model), which is `values`.
-    fn update(&mut self, parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64);
+    /// Updates a parameter, which is `values`.
+    fn update(&mut self, parameter: Parameter<'_>, values: &mut [f32], gradient: &[f32], learning_rate: f64);
 }
 
 /// Plain stochastic gradient descent.
@@ -19,7 +28,7 @@ pub trait Optimizer {
 pub struct Sgd;
 
 impl Optimizer for Sgd {
-    fn update(&mut self, _parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
+    fn update(&mut self, _parameter: Parameter<'_>, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
         descend(values, gradient, learning_rate as f32);
     }
 }
@@ -73,9 +82,19 @@ impl Optimizer for StandardOptimizer {
         self.state.steps += 1;
     }
 
-    fn update(&mut self, parameter: usize, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
-        let OptimizerConfig { rule, momentum, beta1, beta2, epsilon, weight_decay } = self.config;
+    fn update(&mut self, parameter: Parameter<'_>, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
+        let OptimizerConfig { rule, momentum, beta1, beta2, epsilon, weight_decay, lr_factors } = self.config;
         let State { steps, slots } = &mut self.state;
+        let factor = lr_factors.for_parameter(parameter.name).unwrap_or(1.0);
+        let parameter = parameter.number;
+        if factor == 0.0 {
+            // Not even the sign of a zero changes. The state, which nothing depends on, stays zero.
+            for slots in slots {
+                slot(slots, parameter, values.len());
+            }
+            return;
+        }
+        let learning_rate = learning_rate * factor;
         let rate = learning_rate as f32;
         let coupled_decay = if rule == Rule::AdamW { 0.0 } else { weight_decay as f32 };
         match (rule, &mut slots[..]) {
@@ -138,6 +157,7 @@ mod tests {
     use super::*;
 
     const RATES: [f64; 5] = [0.1, 0.05, 0.2, 0.1, 0.1];
+    const NAMES: [&str; 2] = ["blocks.0.attention.query.weight", "classifier.bias"];
 
     fn gradients(step: usize) -> [Vec<f32>; 2] {
         let t = step as f32;
@@ -149,6 +169,7 @@ mod tests {
         for step in steps {
             optimizer.begin_step();
             for (parameter, (values, gradient)) in values.iter_mut().zip(gradients(step)).enumerate() {
+                let parameter = Parameter { number: parameter, name: NAMES[parameter] };
                 optimizer.update(parameter, values, &gradient, RATES[step]);
             }
         }
@@ -215,9 +236,49 @@ mod tests {
         run(StandardOptimizer::new(OptimizerConfig::default()), 0..5, &mut a);
         for (step, &rate) in RATES.iter().enumerate() {
             for (values, gradient) in b.iter_mut().zip(gradients(step)) {
-                Sgd.update(0, values, &gradient, rate);
+                Sgd.update(Parameter { number: 0, name: NAMES[0] }, values, &gradient, rate);
             }
         }
         assert_eq!(a, b);
+    }
+
+    fn with_factors(config: OptimizerConfig, query: f64, classifier: f64) -> StandardOptimizer {
+        let lr_factors = LrFactors { query, classifier, ..LrFactors::default() };
+        StandardOptimizer::new(OptimizerConfig { lr_factors, ..config })
+    }
+
+    #[test]
+    fn a_factor_is_a_learning_rate_of_its_own() {
+        for (config, _) in cases() {
+            let (mut values, mut plain) = (start(), start());
+            run(with_factors(config, 4.0, 1.0), 0..5, &mut values);
+            run(StandardOptimizer::new(config), 0..5, &mut plain);
+            // The first parameter as an optimiser with four times the rate makes it; four times a rate is exact.
+            let mut faster = StandardOptimizer::new(config);
+            let mut expected = start().swap_remove(0);
+            for (step, rate) in RATES.iter().enumerate() {
+                faster.begin_step();
+                let parameter = Parameter { number: 0, name: NAMES[0] };
+                faster.update(parameter, &mut expected, &gradients(step)[0], 4.0 * rate);
+            }
+            assert_eq!(values[0], expected, "{config:?}");
+            assert_ne!(values[0], plain[0], "{config:?}");
+            assert_eq!(values[1], plain[1], "{config:?}: the other parameter has factor 1");
+        }
+    }
+
+    #[test]
+    fn factor_zero_keeps_every_bit_and_can_be_restored() {
+        for (config, _) in cases() {
+            let mut values = start();
+            // Subtracting a zero would turn this one into +0.
+            values[0][0] = -0.0;
+            let before: Vec<u32> = values[0].iter().map(|value| value.to_bits()).collect();
+            let state = run(with_factors(config, 0.0, 1.0), 0..5, &mut values);
+            assert_eq!(values[0].iter().map(|value| value.to_bits()).collect::<Vec<_>>(), before, "{config:?}");
+            assert_ne!(values[1], start()[1], "{config:?}");
+            // As checkpoints need it, the state is complete.
+            assert!(state.slots.iter().all(|slot| slot[0] == [0.0; 4] && slot[1].len() == 1), "{state:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use burn::module::Param;
 use burn::tensor::{Gradients, Int, Tensor, activation};
 
 use crate::model::{Encoder, Pass};
-pub use crate::optimizer::{Optimizer, Sgd};
+pub use crate::optimizer::{Optimizer, Parameter, Sgd};
 use crate::parameters::{self, Visit};
 
 /// Mean cross-entropy of `logits`, `[batch, classes]`, against `labels`, `[batch]`.
@@ -44,11 +44,11 @@ pub fn step(
     let report = StepReport { loss, gradient_norm };
     optimizer.begin_step();
     let mut number = 0;
-    let model = parameters::map(model, |_, mut value| {
+    let model = parameters::map(model, |name, mut value| {
         let values = value.as_mut_slice::<f32>().expect("models are trained in single precision");
         // A parameter that the loss does not depend on stays as it is.
         if let Some(gradient) = &gradients[number] {
-            optimizer.update(number, values, gradient, learning_rate);
+            optimizer.update(Parameter { number, name }, values, gradient, learning_rate);
         }
         number += 1;
         let dtype = value.dtype();

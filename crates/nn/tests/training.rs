@@ -2,7 +2,9 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_nn::conformance::specs;
-use semfocus_nn::{Encoder, Engine, Key, ModelConfig, Pass, Registry, parameters, train};
+use semfocus_nn::optimizer::{LrFactors, Rule};
+use semfocus_nn::{Encoder, Engine, Key, ModelConfig, OptimizerConfig, Pass, Registry, StandardOptimizer};
+use semfocus_nn::{parameters, train};
 
 /// Bits, labelled by the parity of the number of unequal neighbours: whether the first and the last one differ.
 fn even_pairs(step: u64, batch: usize, length: usize) -> train::Batch {
@@ -105,5 +107,72 @@ fn reference_engine_trains_a_random_mechanism_like_the_fused_one() {
     let (_, reference) = run(config(Engine::Reference), "randomk:5", 40, 20);
     for (a, b) in fused.iter().zip(&reference) {
         assert!((a - b).abs() < 1e-4, "{fused:?} {reference:?}");
+    }
+}
+
+fn small_model(mechanism: &str) -> Encoder {
+    let config = ModelConfig { d_model: 12, d_mlp: 10, blocks: 2, dropout: 0.0, ..ModelConfig::new(2, 2) };
+    Encoder::new(config, Registry::standard().parse(mechanism).unwrap(), 1, &Device::flex().autodiff()).unwrap()
+}
+
+fn values(model: &Encoder) -> Vec<(String, Vec<f32>)> {
+    let parameters = parameters::named_parameters(model).into_iter();
+    parameters.map(|(name, data)| (name, data.iter::<f32>().collect())).collect()
+}
+
+#[test]
+fn a_step_with_factors_is_as_computed_by_hand() {
+    let model = small_model("full");
+    let (pass, batch) = (Pass::training(1, 0), even_pairs(0, 25, 10));
+    let loss = train::loss(model.forward(batch.tokens.clone(), pass), batch.labels.clone());
+    let gradients = train::parameter_gradients(&model, loss.backward());
+    let before = values(&model);
+    let lr_factors = LrFactors { query: 8.0, mlp_output: 0.25, embedding: 0.0, ..LrFactors::default() };
+    let mut optimizer = StandardOptimizer::new(OptimizerConfig { lr_factors, ..OptimizerConfig::default() });
+    let (after, _) = train::step(model, &mut optimizer, batch, pass, 0.1, f64::INFINITY);
+    let mut moved = 0;
+    for (((name, before), (_, after)), gradient) in before.iter().zip(values(&after)).zip(gradients) {
+        let factor = match name.as_str() {
+            "embedding" => 0.0,
+            name if name.contains(".attention.query.") => 8.0,
+            name if name.contains(".mlp.output.") => 0.25,
+            _ => 1.0,
+        };
+        let rate = (0.1 * factor) as f32;
+        for ((before, after), gradient) in before.iter().zip(after).zip(gradient.unwrap()) {
+            assert_eq!(after, before - rate * gradient, "{name}");
+            moved += usize::from(after != *before);
+        }
+    }
+    assert!(moved > 1000, "{moved} values moved");
+}
+
+#[test]
+fn frozen_parameters_keep_their_bits_and_the_others_learn() {
+    let frozen = ["query", "classifier"];
+    for (rule, momentum) in [(Rule::Sgd, 0.0), (Rule::Sgd, 0.9), (Rule::Adam, 0.0), (Rule::AdamW, 0.0)] {
+        let lr_factors = LrFactors { query: 0.0, classifier: 0.0, ..LrFactors::default() };
+        let config = OptimizerConfig { rule, momentum, weight_decay: 0.1, lr_factors, ..OptimizerConfig::default() };
+        let mut optimizer = StandardOptimizer::new(config);
+        let mut model = small_model("topk:3");
+        let before = values(&model);
+        for step in 0..5 {
+            (model, _) =
+                train::step(model, &mut optimizer, even_pairs(step, 25, 10), Pass::training(1, step), 0.01, 0.5);
+        }
+        for ((name, before), (_, after)) in before.iter().zip(values(&model)) {
+            let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            let is_frozen = frozen.iter().any(|part| name.split('.').any(|other| other == *part));
+            assert_eq!(bits(before) == bits(&after), is_frozen, "{name}, {rule:?} with momentum {momentum}");
+        }
+    }
+}
+
+#[test]
+fn every_parameter_has_a_learning_rate_factor() {
+    for info in Registry::standard().iter() {
+        for (name, _) in values(&small_model(&info.example().to_string())) {
+            assert_eq!(LrFactors::default().for_parameter(&name), Some(1.0), "{name}");
+        }
     }
 }

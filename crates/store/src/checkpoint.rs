@@ -8,8 +8,8 @@
 //!
 //! All are F32; weights are `[inputs, outputs]`. The metadata has one entry, `semfocus`, which is JSON: the version of the
 //! format, the id and the settings of the trial, how far it is, and a checksum over all of it. Random numbers have no state
-//! but their position: data and initial weights follow from the seed, the order of an epoch from seed and epoch, dropout
-//! from seed and step; so epoch and step are all there is to keep.
+//! but their position: data and initial weights follow from the seed, the order of a pass over the examples from seed and
+//! pass, dropout and examples that are drawn for a step from seed and step; so epoch and step are all there is to keep.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -32,7 +32,7 @@ pub struct Progress {
     pub epoch: usize,
     /// Steps of the next epoch that are done.
     pub step: usize,
-    /// Steps of all epochs that are done: the position of the dropout stream.
+    /// Steps of all epochs that are done: the position in the examples and in the dropout stream.
     pub total_steps: u64,
     /// Sum of the gradient norms of those steps of the next epoch.
     pub gradient_norm: f64,

@@ -8,6 +8,11 @@
 //! draws repeat; a split does not depend on the size of the others; and the first examples of a split stay the same when
 //! more are asked for. Within a split, sequences follow the distribution of the task. If a task has so few sequences that
 //! none belongs to a split, generating fails instead of searching forever.
+//!
+//! Online training draws new examples for every step. They are sequences that belong to train, so held-out and test share
+//! none with them, however many steps there are. Every step has a stream of its own, so what it draws does not depend on
+//! the steps before it. Steps remember nothing: where sequences are few they repeat, also in tasks whose splits have no
+//! sequence twice.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -106,7 +111,13 @@ pub enum GenerateError {
          longer sequences or fewer examples"
     )]
     Exhausted { task: String, length: String, attempts: u64, wanted: String },
+    #[error("`{name}` is a file with its own examples: none can be drawn for a step")]
+    NotGenerated { name: String },
 }
+
+/// The streams that follow those of the three splits: examples of no split, and those of online training.
+const FREE_STREAM: u64 = 3;
+const ONLINE_STREAM: u64 = 4;
 
 /// A split counts as exhausted after this many discarded draws in a row.
 const MAX_REJECTIONS: u64 = 20_000;
@@ -117,6 +128,7 @@ pub struct Examples<'a> {
     task: &'a TaskInfo,
     recipe: Recipe,
     length: String,
+    width: usize,
     seed: u64,
     split: Option<SplitName>,
     random: Random,
@@ -133,16 +145,40 @@ impl<'a> Examples<'a> {
         split: Option<SplitName>,
     ) -> Result<Self, SettingsError> {
         let (lengths, seed) = (task.check(settings)?, settings.seed_for(trial_seed));
-        let stream = split.map_or(3, |split| split as u64);
+        let (stream, length) = (split.map_or(FREE_STREAM, |split| split as u64), task.length_for(settings));
         Ok(Examples {
             task,
             recipe: Recipe { lengths, listops: settings.listops },
-            length: task.length_for(settings).to_string(),
+            length: length.to_string(),
+            width: length.width(),
             seed,
             split,
             random: Random::new(Key::of_stream(seed, Stream::Data).named(task.name).child(stream)),
             seen: task.distinct.then(HashSet::new),
         })
+    }
+
+    /// The examples of a step of online training: sequences that belong to train, from a stream that depends on the seed
+    /// and the number of the step alone.
+    pub fn for_step(
+        task: &'a TaskInfo,
+        settings: &DataSettings,
+        trial_seed: u64,
+        step: u64,
+    ) -> Result<Self, SettingsError> {
+        let examples = Examples::new(task, settings, trial_seed, Some(SplitName::Train))?;
+        let key = Key::of_stream(examples.seed, Stream::Data).named(task.name).child(ONLINE_STREAM).child(step);
+        Ok(Examples { random: Random::new(key), seen: None, ..examples })
+    }
+
+    /// The next `count` examples, padded to one width.
+    pub fn take_split(&mut self, count: usize) -> Result<Split, GenerateError> {
+        let mut split = Split::new(self.width);
+        for _ in 0..count {
+            let example = self.draw()?;
+            split.push(&example.tokens, example.label, self.task.pad());
+        }
+        Ok(split)
     }
 
     /// The next example.
@@ -282,22 +318,15 @@ pub struct Dataset {
 impl Dataset {
     /// Generates the splits of a task: a pure function of its arguments. `settings.seed` takes precedence over the trial's.
     pub fn generate(task: &TaskInfo, settings: &DataSettings, trial_seed: u64) -> Result<Self, GenerateError> {
-        let (pad, width) = (task.pad(), task.length_for(settings).width());
         let make = |name: SplitName| -> Result<Split, GenerateError> {
-            let mut examples = Examples::new(task, settings, trial_seed, Some(name))?;
-            let mut split = Split::new(width);
-            for _ in 0..name.size_in(&settings.sizes) {
-                let example = examples.draw()?;
-                split.push(&example.tokens, example.label, pad);
-            }
-            Ok(split)
+            Examples::new(task, settings, trial_seed, Some(name))?.take_split(name.size_in(&settings.sizes))
         };
         Ok(Dataset {
             name: task.name.to_owned(),
             vocabulary: task.vocabulary(),
             classes: task.classes.len(),
-            pad,
-            width,
+            pad: task.pad(),
+            width: task.length_for(settings).width(),
             train: make(SplitName::Train)?,
             held_out: make(SplitName::HeldOut)?,
             test: make(SplitName::Test)?,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::generate::{Dataset, GenerateError};
+use crate::generate::{Dataset, Examples, GenerateError, Split};
 use crate::lines::ReadError;
 use crate::own::OwnData;
 use crate::task::{TaskInfo, Tasks, Token, UnknownTask};
@@ -78,6 +78,23 @@ impl Source {
         match self {
             Source::Task(task) => Dataset::generate(task, settings, trial_seed),
             Source::Own(own) => Ok(own.dataset(settings, trial_seed)),
+        }
+    }
+
+    /// New training examples for a step of online training: see [`Examples::for_step`].
+    ///
+    /// # Errors
+    /// If the examples come from a file, or the task fails to generate them.
+    pub fn draw(
+        &self,
+        settings: &DataSettings,
+        trial_seed: u64,
+        step: u64,
+        count: usize,
+    ) -> Result<Split, GenerateError> {
+        match self {
+            Source::Task(task) => Examples::for_step(task, settings, trial_seed, step)?.take_split(count),
+            Source::Own(own) => Err(GenerateError::NotGenerated { name: own.name.clone() }),
         }
     }
 

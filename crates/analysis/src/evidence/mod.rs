@@ -14,7 +14,7 @@ pub mod robustness;
 pub mod speedup;
 pub mod verdict;
 
-use semfocus_core::{Experiment, Goal, Metric, Point};
+use semfocus_core::{Experiment, Goal, Metric, Point, TrialSettings};
 use semfocus_store::{State, Store, StoredTrial};
 use serde::Serialize;
 
@@ -127,6 +127,17 @@ impl Evidence {
     /// Trials that have neither finished nor diverged: waiting, running, interrupted or failed.
     pub fn missing(&self) -> impl Iterator<Item = &StoredTrial> {
         self.trials().map(|observed| &observed.trial).filter(|trial| !trial.state.is_over())
+    }
+
+    /// Steps of an epoch, if they are the same in all trials and an epoch is something else than a pass over a fixed set of
+    /// training examples.
+    pub fn steps_per_epoch(&self) -> Option<u64> {
+        let mut settings = self.trials().filter_map(|observed| observed.trial.settings.as_ref());
+        let is_usual = settings.all(TrialSettings::is_epoch_a_pass);
+        let last = self.trials().filter_map(|observed| observed.trial.records.last());
+        let mut steps = last.filter_map(|record| Some(record.steps? / record.epoch as u64));
+        let first = steps.next().filter(|_| !is_usual)?;
+        steps.all(|other| other == first).then_some(first)
     }
 
     /// The trials of all points.

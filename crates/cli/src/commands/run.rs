@@ -157,7 +157,8 @@ fn describe(experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result
     }
     factors.push(counted(seeds.len(), "seed"));
     let trials = plan.trials.len();
-    paragraph(out, "trials     ", &format!("{trials} = {}, {} epochs", factors.join(" × "), plan.epochs()))?;
+    let steps = plan.steps_per_epoch().map_or(String::new(), |steps| format!(" of {}", counted(steps, "step")));
+    paragraph(out, "trials     ", &format!("{trials} = {}, {} epochs{steps}", factors.join(" × "), plan.epochs()))?;
     if !experiment.reduced.is_empty() {
         paragraph(
             out,
@@ -189,6 +190,7 @@ struct DryTrial {
     mechanism: String,
     seed: u64,
     epochs: usize,
+    steps: usize,
     epoch_seconds: f64,
 }
 
@@ -214,6 +216,7 @@ fn dry_run(
             mechanism: trial.settings.mechanism.clone(),
             seed: trial.settings.seed,
             epochs: trial.settings.training.epochs,
+            steps: trial.steps(),
             epoch_seconds: estimator.epoch(trial),
         })
         .collect();
@@ -239,9 +242,9 @@ impl DryRun<'_> {
         writeln!(out, "disk       about {}", size(*disk_bytes))?;
         writeln!(out)?;
         let width = trials.iter().map(|trial| trial.title.chars().count()).max().unwrap_or(0);
-        writeln!(out, "trial             {:width$}  epochs  s/epoch", "")?;
-        for trial in trials {
-            writeln!(out, "{}  {:width$}  {:6}  {:7.2}", trial.trial, trial.title, trial.epochs, trial.epoch_seconds)?;
+        writeln!(out, "trial             {:width$}  epochs    steps  s/epoch", "")?;
+        for DryTrial { trial, title, epochs, steps, epoch_seconds, .. } in trials {
+            writeln!(out, "{trial}  {title:width$}  {epochs:6}  {steps:7}  {epoch_seconds:7.2}")?;
         }
         Ok(())
     }

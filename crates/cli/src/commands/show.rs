@@ -50,7 +50,12 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     let Report { dir, state, status, environment, epochs, .. } = report;
     writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
     writeln!(out, "           {} on {}, seed {}", settings.mechanism, settings.task, settings.seed)?;
-    writeln!(out, "state      {}, {} of {} epochs", state.name(), epochs.len(), settings.training.epochs)?;
+    // Earlier versions did not record the steps.
+    let steps = epochs
+        .last()
+        .and_then(|last| last.steps)
+        .map_or(String::new(), |steps| format!(" ({} steps, {} per epoch)", steps, steps / epochs.len() as u64));
+    writeln!(out, "state      {}, {} of {} epochs{steps}", state.name(), epochs.len(), settings.training.epochs)?;
     if let Some(message) = status.as_ref().and_then(|status| status.message.as_ref()) {
         paragraph(out, "           ", message)?;
     }

@@ -11,10 +11,11 @@ assert len(lines) == 1, "the README shows one line"
 scope = {"pd": pd, "run": sys.argv[1]}
 exec(lines[0], scope)
 df = scope["df"]
-assert list(df.columns[:9]) == [
+assert list(df.columns[:10]) == [
     "epoch", "lr", "train_loss", "train_accuracy", "heldout_loss", "heldout_accuracy", "grad_norm", "seconds",
-    "format",
+    "steps", "format",
 ], df.columns
+assert (df["steps"] == 2).all(), "50 examples in batches of 25, one epoch"
 assert set(df["mechanism"]) == {"full", "topk:5", "banded:5", "block:5"}, set(df["mechanism"])
 assert (df["seed"] == 153476998).all() and len(df) == 4, df
 assert df.dtypes["train_accuracy"] == float and df["train_accuracy"].between(0, 1).all()

@@ -130,6 +130,11 @@ impl Body {
     /// Adds a setting after checking its value; `key` is where its name stands.
     pub(crate) fn set(&mut self, path: &str, key: &Place, given: Given) -> Result<(), ExperimentError> {
         let path = checked(path, key, &given)?;
+        let alternative = settings::alternative(path);
+        if let Some((other, _)) = self.settings.iter().find(|(other, _)| Some(*other) == alternative) {
+            let message = format!("`{path}` and `{other}` both say how long to train");
+            return Err(ExperimentError::new(message).at(key).help("give one of them"));
+        }
         self.settings.retain(|(other, _)| *other != path);
         self.settings.push((path, given));
         Ok(())
@@ -214,10 +219,14 @@ fn unknown(path: &str, place: &Place) -> ExperimentError {
     let error = ExperimentError::new(format!("unknown setting `{path}`")).at(place);
     let names = settings::all().iter().map(|setting| setting.path).filter(|path| !["mechanism", "seed"].contains(path));
     let near = nearest(path, names.clone().chain(KEYS));
-    let below: Vec<&str> = match path.split_once('.') {
-        Some((table, _)) => names.filter(|name| name.split_once('.').is_some_and(|(head, _)| head == table)).collect(),
-        None => Vec::new(),
-    };
+    // The settings of the innermost table that there is.
+    let mut below: Vec<&str> = Vec::new();
+    let mut inner = path;
+    while let Some((table, _)) = inner.rsplit_once('.').filter(|_| below.is_empty()) {
+        let is_in_it = |name: &str| name.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        below = names.clone().filter(|name| is_in_it(name)).collect();
+        inner = table;
+    }
     match near {
         Some(near) => error.help(format!("did you mean `{near}`?")),
         None if !below.is_empty() => error.help(format!("the settings here are {}", below.join(", "))),

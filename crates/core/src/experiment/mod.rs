@@ -195,9 +195,7 @@ impl Experiment {
             self.mechanisms_place = Some(mechanisms.place.clone());
         }
         for (path, given) in &body.settings {
-            self.grid.retain(|(axis, _)| axis != path);
-            self.settings.retain(|(other, _)| other != path);
-            self.settings.push((path, given.clone()));
+            self.set(path, given.clone());
         }
         for (path, values) in &body.grid {
             self.settings.retain(|(other, _)| other != path);
@@ -207,14 +205,23 @@ impl Experiment {
         Ok(())
     }
 
+    /// Gives a setting a value in place of what said the same before.
+    fn set(&mut self, path: &'static str, given: Given) {
+        let alternative = settings::alternative(path);
+        self.grid.retain(|(axis, _)| *axis != path);
+        self.settings.retain(|(other, _)| *other != path && Some(*other) != alternative);
+        self.settings.push((path, given));
+    }
+
     /// Makes everything as small as possible but leaves nothing out: every mechanism and every point of the grid once.
     fn shrink(&mut self) {
         let place = Place::Option("--smoke".to_owned());
         self.seeds.truncate(1);
-        for (path, value) in [("training.epochs", 1), ("data.train", 50), ("data.held_out", 25)] {
-            self.grid.retain(|(axis, _)| *axis != path);
-            self.settings.retain(|(other, _)| *other != path);
-            self.settings.push((path, Given { value: Value::Integer(value), place: place.clone() }));
+        let steps = self.is_given("training.evaluate_every").then_some(("training.evaluate_every", 2));
+        for (path, value) in
+            [("training.epochs", 1), ("data.train", 50), ("data.held_out", 25)].into_iter().chain(steps)
+        {
+            self.set(path, Given { value: Value::Integer(value), place: place.clone() });
         }
         self.is_changed = true;
     }

@@ -7,6 +7,7 @@ use crate::metric::Goal;
 use crate::model::ModelConfig;
 use crate::optimizer::{OptimizerConfig, Rule};
 
+pub(crate) use registry::alternative;
 pub use registry::{Role, Setting, all, find};
 
 /// Everything that determines a trial: the same settings give the same bits.
@@ -36,13 +37,19 @@ pub struct TrialSettings {
 /// How a model is trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Training {
-    /// Passes over the training examples.
+    /// How long it is trained. An epoch is what a line of the record is about: a pass over the training examples, or
+    /// `evaluate_every` steps.
     pub epochs: usize,
+    /// Steps in all, if they were asked for; a planned trial then has the `epochs` that they make.
+    pub steps: Option<usize>,
+    /// Steps of an epoch; 0 if an epoch is a pass over the training examples, or as many steps with new ones.
+    pub evaluate_every: usize,
     /// Examples of a step.
     pub batch: usize,
-    /// Learning rate of the first epoch.
+    /// Learning rate of the first step.
     pub learning_rate: f64,
-    /// Factor of the learning rate after every epoch.
+    /// Factor of the learning rate after every pass over the training examples, and after every epoch if there are no
+    /// passes because new examples are drawn for every step.
     pub decay: f64,
     /// Largest joint norm of the gradients; infinity for no limit.
     pub clip: f64,
@@ -80,6 +87,8 @@ impl Default for TrialSettings {
             model: ModelConfig::new(0, 0),
             training: Training {
                 epochs: 100,
+                steps: None,
+                evaluate_every: 0,
                 batch: 25,
                 learning_rate: 0.1,
                 decay: 0.9995,
@@ -94,13 +103,20 @@ impl Default for TrialSettings {
 }
 
 impl TrialSettings {
-    /// The learning rate of an epoch; the first one has number 1.
-    pub fn learning_rate(&self, epoch: usize) -> f64 {
+    /// The learning rate of a pass over the training examples; the first one has number 1. Without passes, because new
+    /// examples are drawn for every step, that of an epoch.
+    pub fn learning_rate(&self, pass: usize) -> f64 {
         let Training { learning_rate, decay, .. } = self.training;
-        learning_rate * decay.powi(i32::try_from(epoch - 1).unwrap_or(i32::MAX))
+        learning_rate * decay.powi(i32::try_from(pass - 1).unwrap_or(i32::MAX))
     }
 
-    /// All settings as a TOML table in which `model.blocks` is the key `blocks` of the table `model`.
+    /// Whether an epoch is a pass over a fixed set of training examples, as usual.
+    pub fn is_epoch_a_pass(&self) -> bool {
+        !self.data.online && self.training.evaluate_every == 0
+    }
+
+    /// All settings as a TOML table in which `model.blocks` is the key `blocks` of the table `model`. Some are left out where
+    /// they have their default values: those that were added when there were stored trials.
     pub fn to_table(&self) -> toml::Table {
         self.table_of(|_| true)
     }
@@ -112,7 +128,8 @@ impl TrialSettings {
 
     fn table_of(&self, is_wanted: impl Fn(&Setting) -> bool) -> toml::Table {
         let mut table = toml::Table::new();
-        for setting in all().iter().filter(|setting| is_wanted(setting)) {
+        let default = TrialSettings::default();
+        for setting in all().iter().filter(|setting| is_wanted(setting) && setting.is_stored(self, &default)) {
             if let Some(value) = setting.get(self) {
                 insert(&mut table, setting.path, value);
             }
@@ -172,6 +189,10 @@ impl TrialSettings {
                 }
             }
         }
+        if self.data.online && self.skip_last_example {
+            let reason = "there is no last example to skip if new ones are drawn for every step (`data.online`)";
+            return Err(("quirks.skip_last_example", reason.to_owned()));
+        }
         Ok(())
     }
 }
@@ -203,6 +224,7 @@ fn flatten<'a>(table: &'a toml::Table, prefix: &str, entries: &mut Vec<(String, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TrialId;
 
     #[test]
     fn tables_give_back_what_was_put_in() {
@@ -238,10 +260,34 @@ mod tests {
     }
 
     #[test]
-    fn learning_rate_decays_from_the_second_epoch_on() {
+    fn settings_that_came_later_leave_stored_trials_alone() {
+        let mut settings = TrialSettings { mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
+        let (id, text) = (TrialId::new(&settings), toml::to_string(&settings.to_table()).unwrap());
+        assert_eq!(id.to_string(), "6dd70808d11e42eb");
+        for setting in ["lr_factor", "online", "steps", "evaluate_every"] {
+            assert!(!text.contains(setting), "{text}");
+        }
+        settings.training.optimizer.lr_factors.query = 8.0;
+        settings.training.optimizer.lr_factors.mlp_output = 0.0;
+        (settings.data.online, settings.training.evaluate_every) = (true, 10);
+        // How long a trial is trained is no part of its identity, however it is said.
+        settings.training.steps = Some(500);
+        assert_eq!(
+            settings.identity(),
+            "task = \"even-pairs\"\nmechanism = \"topk:5\"\nseed = 0\ndata.online = true\n\
+             training.evaluate_every = 10\ntraining.lr_factor.query = 8.0\ntraining.lr_factor.mlp_output = 0.0\n"
+        );
+        let changed = toml::to_string(&settings.to_table()).unwrap();
+        assert!(changed.contains("[training.lr_factor]\nmlp_output = 0.0\nquery = 8.0\n"), "{changed}");
+        assert!(changed.contains("online = true") && changed.contains("steps = 500"), "{changed}");
+        assert_eq!(TrialSettings::from_table(&changed.parse().unwrap()), Ok(settings));
+    }
+
+    #[test]
+    fn learning_rate_decays_from_the_second_pass_on() {
         let mut settings = TrialSettings::default();
         (settings.training.learning_rate, settings.training.decay) = (1.0, 0.5);
-        assert_eq!([1, 2, 4].map(|epoch| settings.learning_rate(epoch)), [1.0, 0.5, 0.125]);
+        assert_eq!([1, 2, 4].map(|pass| settings.learning_rate(pass)), [1.0, 0.5, 0.125]);
     }
 
     #[test]
@@ -254,5 +300,9 @@ mod tests {
         settings = TrialSettings::default();
         settings.training.optimizer.beta2 = 0.9;
         assert_eq!(settings.check().unwrap_err().0, "training.beta2");
+        settings = TrialSettings { skip_last_example: true, ..TrialSettings::default() };
+        assert_eq!(settings.check(), Ok(()));
+        settings.data.online = true;
+        assert_eq!(settings.check().unwrap_err().0, "quirks.skip_last_example");
     }
 }

@@ -19,6 +19,9 @@ pub struct Setting {
     pub meaning: &'static str,
     /// What it decides.
     pub role: Role,
+    /// Whether stored settings leave it out where it has its default value: such a setting was added when there were
+    /// stored trials, whose files must stay as they are.
+    is_left_out_at_default: bool,
     kind: Kind,
 }
 
@@ -142,6 +145,16 @@ impl Setting {
         }
     }
 
+    /// Leaves it out of stored settings where it has its default value.
+    fn left_out_at_default(self) -> Self {
+        Setting { is_left_out_at_default: true, ..self }
+    }
+
+    /// Whether stored settings have it: some are left out where they have their default value.
+    pub fn is_stored(&self, settings: &TrialSettings, default: &TrialSettings) -> bool {
+        !self.is_left_out_at_default || self.get(settings) != self.get(default)
+    }
+
     /// Whether it is part of the identity of a trial even with its default value.
     pub(super) fn is_always_written(&self) -> bool {
         ["task", "mechanism", "seed"].contains(&self.path)
@@ -162,6 +175,15 @@ pub fn find(path: &str) -> Option<&'static Setting> {
     all().iter().find(|setting| setting.path == path)
 }
 
+/// The other way to say the same as a setting, if there is one: only one of them can be given.
+pub(crate) fn alternative(path: &str) -> Option<&'static str> {
+    match path {
+        "training.epochs" => Some("training.steps"),
+        "training.steps" => Some("training.epochs"),
+        _ => None,
+    }
+}
+
 /// A value as it would stand in a file.
 fn shown(value: &Value) -> String {
     match value {
@@ -176,7 +198,13 @@ fn whole(number: u64) -> Value {
 }
 
 fn count(path: &'static str, meaning: &'static str, min: usize, field: Field<usize>) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Count { min, max: usize::MAX, field } }
+    Setting {
+        path,
+        meaning,
+        role: Role::Result,
+        is_left_out_at_default: false,
+        kind: Kind::Count { min, max: usize::MAX, field },
+    }
 }
 
 fn number(
@@ -186,11 +214,17 @@ fn number(
     accepts: fn(f64) -> bool,
     field: Field<f64>,
 ) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Number { rule, accepts, field } }
+    Setting {
+        path,
+        meaning,
+        role: Role::Result,
+        is_left_out_at_default: false,
+        kind: Kind::Number { rule, accepts, field },
+    }
 }
 
 fn flag(path: &'static str, meaning: &'static str, field: Field<bool>) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Flag { field } }
+    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::Flag { field } }
 }
 
 fn text(
@@ -200,11 +234,17 @@ fn text(
     get: fn(&TrialSettings) -> Option<Value>,
     set: fn(&mut TrialSettings, &str) -> Result<(), String>,
 ) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::Text { expected, get, set } }
+    Setting {
+        path,
+        meaning,
+        role: Role::Result,
+        is_left_out_at_default: false,
+        kind: Kind::Text { expected, get, set },
+    }
 }
 
 fn file(path: &'static str, meaning: &'static str, field: Field<Option<String>>) -> Setting {
-    Setting { path, meaning, role: Role::Result, kind: Kind::File { field } }
+    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::File { field } }
 }
 
 macro_rules! choice {
@@ -213,6 +253,7 @@ macro_rules! choice {
             path: $path,
             meaning: $meaning,
             role: Role::Result,
+            is_left_out_at_default: false,
             kind: Kind::Choice {
                 words: || $kind::NAMES.iter().map(|(word, _)| *word).collect(),
                 get: |settings| word_for($kind::NAMES, settings.$($name).+),
@@ -269,6 +310,7 @@ fn settings() -> Vec<Setting> {
     all.extend(data());
     all.extend(model());
     all.extend(training());
+    all.extend(learning_rate_factors());
     all.extend(probing());
     all.extend(quirks());
     all
@@ -286,7 +328,12 @@ fn data() -> Vec<Setting> {
                 Ok(())
             },
         ),
-        count("data.train", "examples to train on", 1, field!(data.sizes.train)),
+        count(
+            "data.train",
+            "examples to train on; with `data.online` only to measure training with",
+            1,
+            field!(data.sizes.train),
+        ),
         count("data.held_out", "examples to measure generalisation with", 1, field!(data.sizes.held_out)),
         count(
             "data.test",
@@ -294,6 +341,13 @@ fn data() -> Vec<Setting> {
             0,
             field!(data.sizes.test),
         ),
+        flag(
+            "data.online",
+            "draw new training examples for every step; training loss and accuracy are then measured on \
+             `data.train` others",
+            field!(data.online),
+        )
+        .left_out_at_default(),
         text(
             "data.seed",
             "seed of the data alone, so that all repetitions share one data set; the trial's seed if left out",
@@ -371,7 +425,8 @@ fn model() -> Vec<Setting> {
             "the keys that a query sees: all, or itself and those before it",
             Visibility,
             model.visibility
-        ),
+        )
+        .left_out_at_default(),
         choice!(
             "model.engine",
             "how the sublayers are computed: fused operators or their plain definition",
@@ -382,8 +437,24 @@ fn model() -> Vec<Setting> {
 }
 
 fn training() -> Vec<Setting> {
-    let mut epochs = count("training.epochs", "passes over the training examples", 1, field!(training.epochs));
-    epochs.role = Role::Duration;
+    let mut epochs = count(
+        "training.epochs",
+        "how long to train, in passes over the training examples, or in units of `training.evaluate_every` steps",
+        1,
+        field!(training.epochs),
+    );
+    let mut steps = text(
+        "training.steps",
+        "how long to train, in steps, instead of `training.epochs`",
+        "a whole number of at least 1",
+        |s| s.training.steps.map(|steps| whole(steps as u64)),
+        |s, text| {
+            let steps = text.parse().ok().filter(|steps| *steps > 0);
+            s.training.steps = Some(steps.ok_or("expected a whole number of at least 1")?);
+            Ok(())
+        },
+    );
+    (epochs.role, steps.role) = (Role::Duration, Role::Duration);
     let mut stop_when = text(
         "training.stop_when",
         "target at which a trial ends early",
@@ -397,18 +468,27 @@ fn training() -> Vec<Setting> {
     stop_when.role = Role::Duration;
     vec![
         epochs,
+        steps,
+        count(
+            "training.evaluate_every",
+            "steps between evaluations; an epoch is then that many steps. 0 for a pass over the training examples",
+            0,
+            field!(training.evaluate_every),
+        )
+        .left_out_at_default(),
         stop_when,
         count("training.batch", "examples per step", 1, field!(training.batch)),
         number(
             "training.learning_rate",
-            "learning rate of the first epoch",
+            "learning rate at the start",
             "above 0",
             positive,
             field!(training.learning_rate),
         ),
         number(
             "training.decay",
-            "factor of the learning rate after every epoch",
+            "factor of the learning rate after every pass over the training examples, or with `data.online` \
+             after every epoch",
             "above 0",
             positive,
             field!(training.decay),
@@ -450,6 +530,33 @@ fn training() -> Vec<Setting> {
             |x| x >= 0.0 && x.is_finite(),
             field!(training.optimizer.weight_decay),
         ),
+    ]
+}
+
+/// Factors of the learning rate, by kind of parameter.
+fn learning_rate_factors() -> Vec<Setting> {
+    macro_rules! factor {
+        ($name:ident, $parameters:literal) => {
+            number(
+                concat!("training.lr_factor.", stringify!($name)),
+                concat!("factor of the learning rate for ", $parameters, "; 0 keeps the initial values"),
+                "of at least 0",
+                |x| x >= 0.0 && x.is_finite(),
+                field!(training.optimizer.lr_factors.$name),
+            )
+            .left_out_at_default()
+        };
+    }
+    vec![
+        factor!(embedding, "the embedding"),
+        factor!(query, "the attention's maps to queries"),
+        factor!(key, "the attention's maps to keys"),
+        factor!(value, "the attention's maps to values"),
+        factor!(output, "the attention's maps from its heads back to the model"),
+        factor!(hidden, "the MLP's maps to its hidden layer"),
+        factor!(mlp_output, "the MLP's maps from its hidden layer back to the model"),
+        factor!(classifier, "the classifier"),
+        factor!(mechanism, "parameters that belong to the attention mechanism, if it has any"),
     ]
 }
 

@@ -13,7 +13,7 @@ use semfocus_store::{
 
 use super::{Context, Job, JobError};
 use crate::probing::Prober;
-use crate::training::{Trainer, steps_per_epoch};
+use crate::training::Trainer;
 use crate::{TrainedModel, Trial};
 
 /// Training of a trial in its folder.
@@ -130,7 +130,7 @@ impl Job for Train {
     }
 
     fn units(&self) -> usize {
-        self.trial.settings.training.epochs * steps_per_epoch(&self.trial.settings)
+        self.trial.steps()
     }
 
     /// It is over if it diverged, or has all the epochs that are asked for now, or has reached the target that is set now.

@@ -3,13 +3,16 @@
 //! | to find | look in |
 //! |---|---|
 //! | steps, epochs and evaluation of a model | [`Trainer`] |
+//! | how many steps make an epoch | [`Schedule`] |
 //! | loss and accuracy from logits | [`evaluation`] |
 //! | batches: order and tensors | [`batch`] |
 
 mod batches;
 pub mod evaluation;
+mod schedule;
 mod trainer;
 
 pub use batches::batch;
 pub use evaluation::{BATCH, Tally};
-pub use trainer::{Trainer, TrainingError, steps_per_epoch};
+pub use schedule::Schedule;
+pub use trainer::{Trainer, TrainingError};

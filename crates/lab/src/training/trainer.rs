@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device as BurnDevice;
-use semfocus_core::{EpochRecord, Evaluation, TrialSettings};
+use semfocus_core::{EpochRecord, Evaluation};
 use semfocus_nn::model::Encoder;
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::parameters::{named_parameters, set_parameters};
@@ -14,8 +14,9 @@ use semfocus_store::checkpoint::{Progress, Refused, Values};
 use semfocus_store::{Best, Checkpoint, End, State};
 use semfocus_tasks::{Dataset, GenerateError, Split};
 
-use super::batches::{batch, order};
+use super::batches::{Batches, batch};
 use super::evaluation::{BATCH, Tally};
+use super::schedule::{Schedule, used};
 use crate::trained_model::tensors;
 use crate::{Device, Lab, Trial};
 
@@ -40,6 +41,8 @@ pub enum TrainingError {
 pub struct Trainer {
     trial: Trial,
     data: Dataset,
+    schedule: Schedule,
+    batches: Batches,
     device: BurnDevice,
     /// Floating-point operations of training for one example.
     flops: f64,
@@ -57,9 +60,12 @@ impl Trainer {
         let attention = lab.attention(&settings.mechanism)?;
         let length = data.train.width + attention.spec.globals;
         let flops = cost::flops(&settings.model, attention.mechanism.as_ref(), length).training;
+        let schedule = Schedule::new(settings, data.train.len());
         Ok(Trainer {
             trial: trial.clone(),
             data,
+            schedule,
+            batches: Batches::new(trial, schedule),
             flops,
             model: Some(Encoder::new(settings.model.clone(), attention, settings.seed, &device.autodiff())?),
             device: device.plain(),
@@ -85,32 +91,36 @@ impl Trainer {
 
     /// Training steps of one epoch.
     pub fn steps_per_epoch(&self) -> usize {
-        steps(self.data.train.len(), &self.trial.settings)
+        self.schedule.steps_per_epoch
     }
 
     /// Floating-point operations of training in one epoch, without evaluation.
     pub fn epoch_flops(&self) -> f64 {
-        self.flops * self.data.train.len() as f64
+        let Schedule { steps_per_pass, steps_per_epoch } = self.schedule;
+        let examples = match &self.trial.settings {
+            settings if settings.data.online => (settings.training.batch * steps_per_epoch) as f64,
+            _ => self.data.train.len() as f64 * (steps_per_epoch as f64 / steps_per_pass as f64),
+        };
+        self.flops * examples
     }
 
     /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the loss.
     ///
     /// # Errors
-    /// If the epoch was not completed: `stop` was set, or the trial diverged.
+    /// If the epoch was not completed: `stop` was set, the trial diverged, or new examples could not be drawn.
     pub fn epoch(&mut self, stop: &AtomicBool, mut on_step: impl FnMut(usize, f64)) -> Result<EpochRecord, End> {
         let began = Instant::now();
         let before = self.progress.seconds;
         let (epoch, steps) = (self.progress.epoch + 1, self.steps_per_epoch());
-        let mut order = order(self.trial.settings.seed, epoch, self.data.train.len());
-        order.truncate(used(order.len(), &self.trial.settings));
         while self.progress.step < steps {
             if stop.load(Ordering::Relaxed) {
                 self.progress.seconds = before + began.elapsed().as_secs_f64();
                 return Err(End::Interrupted);
             }
-            match self.step(&order, epoch) {
-                Some(loss) => on_step(self.progress.step, loss),
-                None => return Err(End::Over(State::Diverged)),
+            match self.step() {
+                Ok(Some(loss)) => on_step(self.progress.step, loss),
+                Ok(None) => return Err(End::Over(State::Diverged)),
+                Err(error) => return Err(End::Failed(error.to_string())),
             }
         }
         // Pass numbers depend on this order: first the training split, then the held-out one.
@@ -129,13 +139,14 @@ impl Trainer {
         }
         let record = EpochRecord {
             epoch,
-            lr: self.trial.settings.learning_rate(epoch),
+            lr: self.learning_rate(self.progress.total_steps - 1),
             train_loss: train.loss,
             train_accuracy: train.accuracy,
             heldout_loss: held_out.loss,
             heldout_accuracy: held_out.accuracy,
             grad_norm: self.progress.gradient_norm / steps as f64,
             seconds: before + began.elapsed().as_secs_f64(),
+            steps: Some(self.progress.total_steps),
         };
         let best = match self.progress.best {
             Some(best) if best.heldout_accuracy >= held_out.accuracy => best,
@@ -146,26 +157,29 @@ impl Trainer {
         Ok(record)
     }
 
+    /// The learning rate of a step; the first step is 0.
+    fn learning_rate(&self, step: u64) -> f64 {
+        self.trial.settings.learning_rate(self.schedule.pass(step).0)
+    }
+
     /// One step. Returns its loss if loss and gradient are finite.
-    fn step(&mut self, order: &[usize], epoch: usize) -> Option<f64> {
-        let settings = &self.trial.settings;
-        let size = settings.training.batch;
-        let first = self.progress.step * size;
-        let examples = order[first..order.len().min(first + size)].iter().copied();
-        let pass = Pass::training(settings.seed, self.progress.total_steps);
+    fn step(&mut self) -> Result<Option<f64>, GenerateError> {
+        let step = self.progress.total_steps;
+        let batch = self.batches.at(step, &self.data.train, &self.device)?;
+        let learning_rate = self.learning_rate(step);
         let (model, report) = train::step(
             self.model.take().expect("the model is there between two steps"),
             &mut self.optimizer,
-            batch(&self.data.train, examples, &self.device),
-            pass,
-            settings.learning_rate(epoch),
-            settings.training.clip,
+            batch,
+            Pass::training(self.trial.settings.seed, step),
+            learning_rate,
+            self.trial.settings.training.clip,
         );
         self.model = Some(model);
         self.progress.step += 1;
         self.progress.total_steps += 1;
         self.progress.gradient_norm += report.gradient_norm;
-        (report.loss.is_finite() && report.gradient_norm.is_finite()).then_some(report.loss)
+        Ok((report.loss.is_finite() && report.gradient_norm.is_finite()).then_some(report.loss))
     }
 
     /// Loss and accuracy over a split; None if `stop` was set.
@@ -250,18 +264,4 @@ impl Trainer {
         self.progress = checkpoint.progress;
         Ok(())
     }
-}
-
-/// Training steps of one epoch with these settings.
-pub fn steps_per_epoch(settings: &TrialSettings) -> usize {
-    steps(settings.data.sizes.train, settings)
-}
-
-fn steps(examples: usize, settings: &TrialSettings) -> usize {
-    used(examples, settings).div_ceil(settings.training.batch)
-}
-
-/// How many of `all` examples a pass uses: all but the last with a quirk of the published code.
-fn used(all: usize, settings: &TrialSettings) -> usize {
-    if settings.skip_last_example { all.saturating_sub(1).max(1).min(all) } else { all }
 }

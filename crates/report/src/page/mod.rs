@@ -89,6 +89,9 @@ fn verdicts(evidence: &Evidence) -> Markup {
                 }
             }
         }
+        @if let Some(steps) = evidence.steps_per_epoch() {
+            p { "An epoch is " (steps) " training steps." }
+        }
         @if !evidence.experiment.reduced.is_empty() {
             p { b { "Reduced compared with the published experiment:" } " " (evidence.experiment.reduced.join("; ")) "." }
         }
@@ -218,10 +221,14 @@ fn shown_value(setting: &Setting, all: &[&TrialSettings]) -> Option<String> {
         return None;
     }
     let value = setting.get(all.first()?);
+    let default = TrialSettings::default();
+    if !all.iter().any(|settings| setting.is_stored(settings, &default)) {
+        return None;
+    }
     if all.iter().any(|settings| setting.get(settings) != value) {
         return Some("varies: see the tables".to_owned());
     }
-    let is_default = setting.get(&TrialSettings::default()) == value || setting.path == "task";
+    let is_default = setting.get(&default) == value || setting.path == "task";
     match value? {
         toml::Value::Boolean(false) => None,
         value => Some(value.to_string().replace('"', "") + if is_default { "" } else { " (not the default)" }),

@@ -1,0 +1,275 @@
+//! Learning-rate factors, new examples for every step, and steps as the unit of training, as a user sees them.
+
+mod common;
+
+use std::path::Path;
+
+use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, trials};
+
+/// Two trials with new examples for every step: 6 epochs of 10 steps.
+fn online() -> String {
+    SMALL
+        .replace("seeds = 2", "seeds = 1")
+        .replace("train = 400", "train = 100\nonline = true")
+        .replace("epochs = 12", "steps = 60\nevaluate_every = 10")
+}
+
+fn run(file: &str, dir: &str, more: &[&str]) -> common::Output {
+    let output = semfocus(&[&["run", file, "-o", dir], more].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    output
+}
+
+fn settings(trial: &Path) -> String {
+    std::fs::read_to_string(trial.join("trial.toml")).unwrap()
+}
+
+/// A column of `epochs.csv`.
+fn column(trial: &Path, name: &str) -> Vec<String> {
+    let lines = epochs(trial);
+    let index = lines[0].split(',').position(|column| column == name).unwrap();
+    lines[1..].iter().map(|line| line.split(',').nth(index).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn trials_without_these_settings_have_the_ids_and_files_of_earlier_versions() {
+    let scratch = Scratch::new("earlier");
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("run");
+    // Default values are no different from none.
+    let defaults = ["-s", "training.lr_factor.query=1", "-s", "data.online=false", "-s", "training.evaluate_every=0"];
+    run(&file, &dir, &[&["--epochs", "1"], &defaults[..]].concat());
+    let ids: Vec<String> =
+        trials(&dir).iter().map(|trial| trial.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(ids, ["aab195926356e179", "bbb1b3c5d8452c36", "cc17c86f523a6172", "e2040a1c04af4402"]);
+    let text = settings(&trials(&dir)[0]);
+    let keys: Vec<&str> = text.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key).collect();
+    assert_eq!(keys.join(" "), EARLIER_KEYS);
+}
+
+const EARLIER_KEYS: &str = "mechanism probe_every probe_samples seed task held_out length test train max_args max_depth \
+    operator_probability activation blocks d_mlp d_model dropout engine heads inverse_temperature dropout_in_evaluation \
+    first_norm_without_eps pad_to_mask_multiple skip_last_example batch beta1 beta2 clip decay epochs epsilon \
+    learning_rate momentum optimizer weight_decay";
+
+#[test]
+fn a_record_of_an_earlier_version_is_continued_in_its_format() {
+    let scratch = Scratch::new("continued");
+    let file = scratch.file("small.toml", SMALL);
+    let (dir, whole) = (scratch.path("run"), scratch.path("whole"));
+    let few = ["--seeds", "1", "--mechanisms", "full"];
+    run(&file, &whole, &[&["--epochs", "4"], &few[..]].concat());
+    run(&file, &dir, &[&["--epochs", "2"], &few[..]].concat());
+    let record = trials(&dir)[0].join("epochs.csv");
+    // As earlier versions wrote it: without the column before the last, and with format 1.
+    let earlier = |line: &str| {
+        let mut columns: Vec<&str> = line.split(',').collect();
+        columns.remove(columns.len() - 2);
+        let last = columns.len() - 1;
+        columns[last] = if columns[last] == "format" { "format" } else { "1" };
+        columns.join(",") + "\n"
+    };
+    let text: String = std::fs::read_to_string(&record).unwrap().lines().map(earlier).collect();
+    std::fs::write(&record, &text).unwrap();
+    assert_eq!(semfocus(&["show", trials(&dir)[0].to_str().unwrap()]).code, 0);
+    run(&file, &dir, &[&["--epochs", "4"], &few[..]].concat());
+    let continued = std::fs::read_to_string(&record).unwrap();
+    assert!(continued.starts_with(&text), "nothing is rewritten");
+    assert_eq!(column(&trials(&dir)[0], "train_loss"), column(&trials(&whole)[0], "train_loss"));
+    assert!(continued.lines().skip(1).all(|line| line.ends_with(",1") && line.split(',').count() == 9), "{continued}");
+    assert_eq!(column(&trials(&whole)[0], "steps"), ["16", "32", "48", "64"]);
+    assert_eq!(semfocus(&["compare", &dir]).code, 0);
+}
+
+#[test]
+fn a_factor_can_be_set_anywhere_and_makes_another_trial() {
+    let scratch = Scratch::new("factors");
+    let text = SMALL.replace("seeds = 2", "seeds = 1").replace("epochs = 12", "epochs = 1\nlr_factor.query = 8")
+        + "\n[grid]\ntraining.lr_factor.value = [1, 0, 0.5]\n";
+    let file = scratch.file("factors.toml", &text);
+    let dir = scratch.path("run");
+    let output = run(&file, &dir, &["-s", "training.lr_factor.embedding=0"]);
+    assert!(output.stderr.contains("3 values of training.lr_factor.value"), "{}", output.stderr);
+    let losses = |dir: &str| {
+        let mut losses: Vec<String> = trials(dir).iter().map(|trial| column(trial, "train_loss").remove(0)).collect();
+        losses.sort();
+        losses.dedup();
+        losses
+    };
+    assert_eq!((trials(&dir).len(), losses(&dir).len()), (6, 6), "every factor changes the result");
+    let shown: String = trials(&dir).iter().map(|trial| settings(trial)).collect();
+    assert_eq!(shown.matches("query = 8.0").count(), 6, "{shown}");
+    assert_eq!(shown.matches("value = ").count(), 4, "a factor of 1 is not written: {shown}");
+    let shown = semfocus(&["show", trials(&dir)[0].to_str().unwrap()]).stdout;
+    let shown: Vec<&str> = shown.split_whitespace().collect();
+    let factors = "training.lr_factor.embedding = 0.0, training.lr_factor.query = 8.0";
+    assert!(shown.join(" ").contains(factors), "{shown:?}");
+    let listed = semfocus(&["list", "settings"]).stdout;
+    for name in ["embedding", "query", "key", "value", "output", "hidden", "mlp_output", "classifier", "mechanism"] {
+        assert!(listed.contains(&format!("\ntraining.lr_factor.{name} [1.0]\n")), "{name} in {listed}");
+    }
+    assert!(listed.contains("data.online [false]") && listed.contains("training.evaluate_every [0]"), "{listed}");
+    assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
+}
+
+#[test]
+fn mistakes_are_shown_where_they_are() {
+    let scratch = Scratch::new("step-mistakes");
+    let data =
+        scratch.file("mine.txt", &semfocus(&["data", "generate", "parity", "-n", "200", "--length", "7"]).stdout);
+    let own = format!("task = \"{data}\"");
+    for (from, to, place, message) in [
+        ("epochs = 12", "lr_factor.query = -1", ":19:19", "expected a number of at least 0, got -1"),
+        ("epochs = 12", "lr_factor.query = nan", ":19:19", "expected a number of at least 0, got nan"),
+        ("epochs = 12", "lr_factor.query = inf", ":19:19", "expected a number of at least 0, got inf"),
+        ("epochs = 12", "lr_factor.query = \"8\"", ":19:19", "expected a number of at least 0, got \"8\""),
+        ("epochs = 12", "lr_factor.querry = 8", ":19:11", "help: did you mean `training.lr_factor.query`?"),
+        ("epochs = 12", "lr_factor.attention.key = 8", ":19:11", "help: the settings here are training.lr_factor.emb"),
+        ("epochs = 12", "lr_factor = 8", ":19:1", "unknown setting `training.lr_factor`"),
+        ("epochs = 12", "evaluate_every = -1", ":19:18", "expected a whole number of at least 0, got -1"),
+        ("epochs = 12", "steps = 0", ":19:9", "expected a whole number of at least 1, got 0"),
+        ("epochs = 12", "steps = 40", ":19:9", "which have 16 steps here; write 32 or 48, or change"),
+        ("epochs = 12", "steps = 10", ":19:9", "write 16, or change `training.evaluate_every`"),
+        ("epochs = 12", "epochs = 12\nsteps = 32", ":20:1", "`training.steps` and `training.epochs` both say"),
+        ("epochs = 12", "epoch = 12", ":19:1", "did you mean `training.epochs`?"),
+        ("train = 400", "online = 1", ":9:10", "expected true or false, got 1"),
+        ("[training]", "[grid]\ntraining.steps = [16, 32]\n[training]", ":19:1", "cannot be in a grid"),
+    ] {
+        let text = SMALL.replace(from, to);
+        assert_ne!(text, SMALL, "{from} is in the file");
+        let file = scratch.file("wrong.toml", &text);
+        let output = semfocus(&["run", &file, "-o", &scratch.path("run")]);
+        assert_eq!(output.code, 2, "{to}: {}", output.stderr);
+        assert!(output.stderr.contains(&format!("wrong.toml{place}")) || place.is_empty(), "{to}: {}", output.stderr);
+        assert!(output.stderr.contains(message), "{to}: {}", output.stderr);
+    }
+    let small = scratch.file("small.toml", SMALL);
+    let mine = SMALL.replace("task = \"even-pairs\"", &own).replace("length = 10\n", "");
+    let mine = scratch.file("own.toml", &mine.replace("train = 400", "train = 100\nonline = true"));
+    for (file, overrides, message) in [
+        (&mine, &[][..], "which has a fixed set of examples; new ones for every step can only be drawn from a task"),
+        (&mine, &[], ":9:10"),
+        (&small, &["-s", "training.lr_factor.hiden=2"], "did you mean `training.lr_factor.hidden`?"),
+        (&small, &["-s", "lr_factor.key=2"], "did you mean `training.lr_factor.key`?"),
+        (&small, &["-s", "training.steps=5"], "`-s training.steps=5`: 5 steps are no whole number of epochs"),
+        (&small, &["-s", "training.steps=16", "--epochs", "2"], "both say how long to train"),
+        (
+            &small,
+            &["-s", "quirks.skip_last_example=true", "-s", "data.online=true"],
+            "there is no last example to skip",
+        ),
+    ] {
+        let output = semfocus(&[&["run", file, "-o", &scratch.path("run")], overrides].concat());
+        assert_eq!(output.code, 2, "{overrides:?}: {}", output.stderr);
+        assert!(output.stderr.contains(message), "{overrides:?}: {}", output.stderr);
+    }
+    assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
+}
+
+#[test]
+fn new_examples_for_every_step_are_trained_on_evaluated_and_reported() {
+    let scratch = Scratch::new("online");
+    let file = scratch.file("online.toml", &online());
+    let dir = scratch.path("run");
+    let output = run(&file, &dir, &["-s", "probe_every=2", "-s", "data.test=50"]);
+    assert!(output.stderr.contains("2 = 2 mechanisms × 1 seed, 12 epochs of 10 steps"), "{}", output.stderr);
+    assert!(output.stderr.contains("finished after 6 epochs"), "{}", output.stderr);
+    for trial in trials(&dir) {
+        assert_eq!(column(&trial, "steps"), ["10", "20", "30", "40", "50", "60"]);
+        assert_eq!(column(&trial, "epoch"), ["1", "2", "3", "4", "5", "6"]);
+        let shown = semfocus(&["show", trial.to_str().unwrap()]);
+        assert!(shown.stdout.contains("finished, 6 of 6 epochs (60 steps, 10 per epoch)"), "{}", shown.stdout);
+        assert!(shown.stdout.contains("data.online = true"), "{}", shown.stdout);
+        assert!(std::fs::read_to_string(trial.join("status.json")).unwrap().contains("\"test\""));
+        assert_eq!(std::fs::read_dir(trial.join("snapshots")).unwrap().count(), 4, "epochs 0, 2, 4 and 6");
+    }
+    // The whole command line works with it.
+    let compared = semfocus(&["compare", &dir]).stdout;
+    assert!(compared.contains("An epoch is 10 steps. Medians over seeds"), "{compared}");
+    for arguments in [
+        &["compare", &dir][..],
+        &["report", &dir],
+        &["probe", &dir, "--samples", "5"],
+        &["landscape", &dir, "--grid", "3", "--samples", "5"],
+        &["sharpness", &dir, "--samples", "5", "--probes", "2"],
+    ] {
+        let output = semfocus(arguments);
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
+    }
+    let page = std::fs::read_to_string(Path::new(&dir).join("report.html")).unwrap();
+    for part in ["An epoch is 10 training steps.", "<dt>data.online</dt><dd>true (not the default)</dd>"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("lr_factor"), "settings that go without saying are not listed");
+    // On a fixed set the same trial is another one, and so are its results.
+    let fixed = scratch.path("fixed");
+    run(&file, &fixed, &["-s", "data.online=false"]);
+    assert!(
+        trials(&dir).iter().all(|trial| !trials(&fixed).iter().any(|other| other.file_name() == trial.file_name()))
+    );
+    assert_ne!(column(&trials(&dir)[0], "heldout_loss"), column(&trials(&fixed)[0], "heldout_loss"));
+    let status = semfocus(&["status", &dir]).stdout;
+    assert!(status.contains("epochs     12 of 12"), "{status}");
+}
+
+#[test]
+fn a_run_in_steps_can_be_made_longer_either_way() {
+    let scratch = Scratch::new("longer");
+    let file = scratch.file("online.toml", &online());
+    let (whole, by_steps, by_epochs) = (scratch.path("whole"), scratch.path("steps"), scratch.path("epochs"));
+    run(&file, &whole, &["-s", "training.steps=80"]);
+    run(&file, &by_steps, &[]);
+    run(&file, &by_steps, &["-s", "training.steps=80"]);
+    // `--epochs` takes the place of the steps in the file.
+    let output = run(&file, &by_epochs, &["--epochs", "3"]);
+    assert!(output.stderr.contains("6 epochs of 10 steps"), "{}", output.stderr);
+    run(&file, &by_epochs, &["--epochs", "8"]);
+    assert_same_bits(&whole, &by_steps);
+    for (one, other) in trials(&whole).iter().zip(trials(&by_epochs)) {
+        assert_eq!(epochs(one), epochs(&other));
+        let read = |trial: &Path| std::fs::read(trial.join("last.safetensors")).unwrap();
+        assert!(read(one) == read(&other));
+    }
+    let shorter = semfocus(&["run", &file, "-o", &by_steps, "-s", "training.steps=20"]);
+    assert!(shorter.stderr.contains("training.steps 20 instead of 80"), "{}", shorter.stderr);
+    // What is stored gives the same trials again.
+    let again = scratch.path("again");
+    run(Path::new(&by_steps).join("experiment.toml").to_str().unwrap(), &again, &[]);
+    assert_same_bits(&whole, &again);
+}
+
+#[test]
+fn results_with_new_examples_do_not_depend_on_how_many_trials_run_at_once() {
+    let scratch = Scratch::new("online-jobs");
+    let file = scratch.file("online.toml", &online().replace("seeds = 1", "seeds = 2"));
+    let runs = ["1", "2", "4"].map(|jobs| {
+        let dir = scratch.path(jobs);
+        run(&file, &dir, &["-j", jobs]);
+        dir
+    });
+    assert_same_bits(&runs[0], &runs[1]);
+    assert_same_bits(&runs[0], &runs[2]);
+}
+
+#[test]
+fn a_smoke_run_stays_small_and_a_dry_run_counts_the_steps() {
+    let scratch = Scratch::new("step-estimates");
+    let file =
+        scratch.file("online.toml", &online().replace("steps = 60", "steps = 10000").replace("= 10\n", "= 1000\n"));
+    let output = run(&file, &scratch.path("smoke"), &["--smoke"]);
+    assert!(output.stderr.contains("2 epochs of 2 steps"), "{}", output.stderr);
+    let estimate = |more: &[&str]| -> serde_json::Value {
+        let output = semfocus(&[&["run", &file, "-n", "-q", "--json"], more].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    let long = estimate(&[]);
+    assert_eq!((&long["trials"][0]["epochs"], &long["trials"][0]["steps"]), (&10.into(), &10000.into()), "{long}");
+    let short = estimate(&["-s", "training.steps=1000", "-s", "training.evaluate_every=100"]);
+    assert_eq!((&short["trials"][0]["epochs"], &short["trials"][0]["steps"]), (&10.into(), &1000.into()), "{short}");
+    // Ten times the steps; the evaluations, as many, cost little here. Timing on a busy machine is rough.
+    let ratio = long["core_seconds"].as_f64().unwrap() / short["core_seconds"].as_f64().unwrap();
+    assert!((2.0..20.0).contains(&ratio), "{ratio}");
+    let text = semfocus(&["run", &file, "-n", "-q"]).stdout;
+    assert!(text.contains("20 epochs of 1000 steps") && text.contains("epochs    steps  s/epoch"), "{text}");
+}
