@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draw the figure of the README from what `compare --json` wrote.
 
-    bench/pytorch/figure.py FILE… > docs/speed.svg
+    bench/peers/figure.py FILE… > docs/speed.svg
 """
 
 from __future__ import annotations
