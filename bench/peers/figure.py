@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draw the figure of the README from what `compare --json` wrote.
 
-    bench/pytorch/figure.py FILE… > docs/speed.svg
+    bench/peers/figure.py FILE… > docs/speed.svg
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
-COLOURS = {"semfocus": "#0072B2", "PyTorch, eager": "#E69F00", "PyTorch, its best variant": "#999999"}
+COLOURS = {"semfocus": "#0072B2", "PyTorch, eager": "#E69F00", "the fastest peer": "#999999"}
 WIDTH, LEFT, RIGHT, BAR, GAP = 760, 170, 130, 13, 16
 
 

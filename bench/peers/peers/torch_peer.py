@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""PyTorch, in the variants that the README describes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from common import MLP_WIDTH, WIDTH, Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
+
+ALL = ["full", "topk", "banded", "block"]
+FIXED_COUNT = ["topk", "banded"]  # every query keeps the same number of keys, and not all
+
+
+def environment(instructions: str | None, threads: int) -> dict[str, str]:
+    # Compiler processes left waiting in the background are neither wanted nor accounted for.
+    variables = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if instructions:
+        # Inductor's vectors follow ATen's. MKL obeys on Intel processors only.
+        name = instructions.upper()
+        variables |= {"ATEN_CPU_CAPABILITY": instructions, "MKL_ENABLE_INSTRUCTIONS": name}
+    if instructions == "avx2":
+        variables |= {"ONEDNN_MAX_CPU_ISA": "AVX2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
+    return variables
+
+
+PEER = Peer(
+    requirements=["torch", "numpy"],
+    variants={
+        "eager": ALL,
+        "sdpa": ALL,
+        "gather": FIXED_COUNT,
+        "compile-eager": ALL,
+        "compile-sdpa": ALL,
+        "compile-gather": FIXED_COUNT,
+    },
+    environment=environment,
+)
+ARGUMENTS = PEER.start()
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+
+class Attention(nn.Module):
+    """Base of the attention variants: projections around a single head as wide as the model."""
+
+    def __init__(self, mechanism: Mechanism, length: int, dropout: float) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.output = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.by_score = mechanism.kind == "topk"
+        self.kept = min(mechanism.size, length)
+        self.dropout = dropout
+        mask = mechanism.mask(length)
+        self.register_buffer("mask", None if mask is None else torch.tensor(mask))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.attend(self.query(x), self.key(x), self.value(x)))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def kept_keys(self, scores: Tensor) -> Tensor | None:
+        if not self.by_score:
+            return self.mask
+        indices = scores.topk(self.kept, dim=-1, sorted=False).indices
+        return torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, indices, True)
+
+    def drop(self, weights: Tensor) -> Tensor:
+        return F.dropout(weights, self.dropout, self.training)
+
+
+class EagerAttention(Attention):
+    """Scores of all pairs, masked: how such studies are commonly written."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH)  # [batch, queries, keys]
+        mask = self.kept_keys(scores)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        return self.drop(scores.softmax(-1)) @ v
+
+
+class SdpaAttention(Attention):
+    """PyTorch's own attention function. Top-k has to know the scores first, to build its mask."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        mask = self.mask
+        if self.by_score:
+            with torch.no_grad():
+                mask = self.kept_keys(q @ k.transpose(-1, -2)).unsqueeze(1)
+        # The fused kernels want a head dimension.
+        q, k, v = (part.unsqueeze(1) for part in (q, k, v))
+        dropout = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout).squeeze(1)
+
+
+class GatherAttention(Attention):
+    """Works on the kept keys only: what one writes in PyTorch when speed matters."""
+
+    def __init__(self, mechanism: Mechanism, length: int, dropout: float) -> None:
+        super().__init__(mechanism, length, dropout)
+        if self.mask is not None:
+            self.register_buffer("kept_indices", self.mask.nonzero()[:, 1].view(length, -1))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.by_score:
+            scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH)
+            scores, indices = scores.topk(self.kept, dim=-1, sorted=False)
+        else:
+            indices = self.kept_indices.expand(q.shape[0], -1, -1)
+            scores = (self.rows(k, indices) @ q.unsqueeze(-1)).squeeze(-1) / math.sqrt(WIDTH)
+        weights = self.drop(scores.softmax(-1))  # [batch, queries, kept]
+        return (weights.unsqueeze(-2) @ self.rows(v, indices)).squeeze(-2)
+
+    @staticmethod
+    def rows(x: Tensor, indices: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        start = torch.arange(batch, device=x.device).view(-1, 1, 1) * length
+        flat = (indices + start).reshape(-1)
+        return x.reshape(-1, width).index_select(0, flat).view(*indices.shape, width)
+
+
+ATTENTION = {"eager": EagerAttention, "sdpa": SdpaAttention, "gather": GatherAttention}
+
+
+class Mlp(nn.Module):
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.hidden, self.output = nn.Linear(WIDTH, MLP_WIDTH), nn.Linear(MLP_WIDTH, WIDTH)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(F.relu(self.dropout(self.hidden(x))))
+
+
+class Block(nn.Module):
+    def __init__(self, attention: Attention, dropout: float) -> None:
+        super().__init__()
+        self.attention, self.mlp = attention, Mlp(dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.dropout(self.attention(F.layer_norm(x, (WIDTH,))))
+        return x + self.dropout(self.mlp(F.layer_norm(x, (WIDTH,))))
+
+
+class Classifier(nn.Module):
+    def __init__(self, attention: str, mechanism: Mechanism, shape: Shape, dropout: float) -> None:
+        super().__init__()
+        make_attention = ATTENTION[attention]
+        self.embedding = nn.Embedding(shape.vocabulary, WIDTH)
+        self.register_buffer("positions", torch.tensor(sinusoids(shape.length)))
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.Sequential(
+            *(
+                Block(make_attention(mechanism, shape.length, dropout), dropout)
+                for _ in range(shape.blocks)
+            )
+        )
+        self.classifier = nn.Linear(WIDTH, shape.classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embedding(tokens) * math.sqrt(WIDTH) + self.positions
+        return self.classifier(self.blocks(self.dropout(x)).mean(dim=1))
+
+
+class Model:
+    def __init__(
+        self, variant: str, mechanism: Mechanism, shape: Shape, numbers: Numbers, training: Training
+    ) -> None:
+        compiled, _, attention = variant.rpartition("-")
+        torch.set_num_threads(ARGUMENTS.threads)
+        torch.manual_seed(1)
+        self.network = Classifier(attention, mechanism, shape, training.dropout)
+        self.named = {
+            name.replace("embedding.weight", "embedding"): parameter
+            for name, parameter in self.network.named_parameters()
+        }
+        with torch.no_grad():
+            for parameter, values in self.paired(numbers):
+                parameter.copy_(values)
+        self.forward = torch.compile(self.network, dynamic=False) if compiled else self.network
+        self.clip_norm = training.clip_norm
+        self.optimiser = torch.optim.SGD(self.named.values(), lr=training.learning_rate)
+
+    def paired(self, numbers: Numbers) -> list[tuple[Tensor, Tensor]]:
+        """Each parameter with its numbers, in the order of the parameters."""
+
+        def tensor(name: str) -> Tensor:
+            return as_stored(name, torch.tensor(numbers[name].values).view(numbers[name].shape))
+
+        return [(parameter, tensor(name)) for name, parameter in self.named.items()]
+
+    def batch(self, examples: Examples) -> tuple[Tensor, Tensor]:
+        return torch.tensor(examples.tokens), torch.tensor(examples.labels)
+
+    def train(self, batch: tuple[Tensor, Tensor]) -> None:
+        tokens, labels = batch
+        self.network.train()
+        self.optimiser.zero_grad()
+        F.cross_entropy(self.forward(tokens), labels).backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.clip_norm)
+        self.optimiser.step()
+
+    @torch.inference_mode()
+    def evaluate(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+        self.network.eval()
+        return self.forward(batch[0])
+
+    @torch.inference_mode()
+    def score(self, batch: tuple[Tensor, Tensor]) -> tuple[float, int]:
+        logits, labels = self.evaluate(batch), batch[1]
+        loss = F.cross_entropy(logits, labels, reduction="sum").item()
+        return loss, (logits.argmax(-1) == labels).sum().item()
+
+    def parameters(self) -> dict[str, list[float]]:
+        return {
+            name: as_stored(name, parameter.detach()).flatten().tolist()
+            for name, parameter in self.named.items()
+        }
+
+    def set_directions(self, first: Numbers, second: Numbers) -> None:
+        self.centre = [
+            (parameter, parameter.detach().clone(), d1.contiguous(), d2.contiguous())
+            for (parameter, d1), (_, d2) in zip(self.paired(first), self.paired(second))
+        ]
+
+    @torch.inference_mode()
+    def move(self, x: float, y: float) -> None:
+        for parameter, w, d1, d2 in self.centre:
+            parameter.copy_(w).add_(d1, alpha=x).add_(d2, alpha=y)
+
+
+def as_stored(name: str, tensor: Tensor) -> Tensor:
+    """PyTorch's linear layers keep the transpose; applied twice, this gives the original."""
+    return tensor.T if tensor.dim() == 2 and name != "embedding" else tensor
+
+
+def uses() -> dict[str, Any]:
+    intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
+    used = {
+        "torch": torch.__version__,
+        "ATen": torch.backends.cpu.get_cpu_capability(),
+        "MKL": ARGUMENTS.instructions if intel and ARGUMENTS.instructions else "its own choice",
+    }
+    if ARGUMENTS.variant.startswith("compile"):
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        used["Inductor"] = str(pick_vec_isa())
+    return used
+
+
+if __name__ == "__main__":
+    PEER.run(ARGUMENTS, Model, uses)
