@@ -3,8 +3,9 @@
 mod registry;
 
 use crate::data::DataSettings;
+use crate::mechanism::MechanismSpec;
 use crate::metric::Goal;
-use crate::model::ModelConfig;
+use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
 
 pub use registry::{Role, Setting, all, find};
@@ -171,6 +172,10 @@ impl TrialSettings {
                     return Err((path, "this belongs to `adam` and `adamw`; `sgd` has `training.momentum`".to_owned()));
                 }
             }
+        }
+        let globals = self.mechanism.parse::<MechanismSpec>().map_or(0, |spec| spec.globals);
+        if self.model.visibility == Visibility::Causal && globals > 0 {
+            return Err(("model.visibility", format!("`{}`: {}", self.mechanism, ConfigError::CausalGlobals)));
         }
         Ok(())
     }
