@@ -10,18 +10,23 @@ use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, start, 
 
 /// A run that nobody disturbs.
 fn undisturbed(scratch: &Scratch, file: &str) -> String {
+    undisturbed_with(scratch, file, &[])
+}
+
+fn undisturbed_with(scratch: &Scratch, file: &str, options: &[&str]) -> String {
     let dir = scratch.path("undisturbed");
-    let output = semfocus(&["run", file, "-o", &dir, "-j", "1"]);
+    let output = semfocus(&[&["run", file, "-o", &dir, "-j", "1"], options].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
     dir
 }
 
 /// Runs again and again, each time stopped by a signal after a while, until it is done; gives the exit codes.
-fn run_with_signals(file: &str, dir: &str, name: &str) -> Vec<Option<i32>> {
+fn run_with_signals(file: &str, dir: &str, name: &str, options: &[&str]) -> Vec<Option<i32>> {
     let mut codes = Vec::new();
     for round in 0u64.. {
         assert!(round < 200, "it makes progress: {codes:?}");
-        let child = start(&["run", file, "-o", dir, "-j", if round % 2 == 0 { "2" } else { "1" }]);
+        let jobs = if round % 2 == 0 { "2" } else { "1" };
+        let child = start(&[&["run", file, "-o", dir, "-j", jobs], options].concat());
         // From before the first step to late in the run, in an order that looks random.
         std::thread::sleep(Duration::from_millis(20 + round * 7919 % 260));
         signal(&child, name);
@@ -62,7 +67,7 @@ fn resumed_with_the_same_bits(test: &str, experiment: &str) {
         let file = scratch.file("small.toml", experiment);
         let expected = undisturbed(&scratch, &file);
         let dir = scratch.path("disturbed");
-        let codes = run_with_signals(&file, &dir, name);
+        let codes = run_with_signals(&file, &dir, name, &[]);
         // A killed process has no exit code; one that is asked to stop says that it was interrupted.
         let stopped = if name == "KILL" { None } else { Some(130) };
         let interruptions = codes.iter().filter(|code| **code == stopped).count();
@@ -78,6 +83,29 @@ fn resumed_with_the_same_bits(test: &str, experiment: &str) {
         let status = semfocus(&["status", &dir]);
         assert!(status.stdout.contains("4 done, 0 running, 0 diverged, 0 failed, 0 left"), "{}", status.stdout);
     }
+}
+
+#[test]
+fn a_causal_run_that_is_killed_and_resumed_gives_the_same_bits() {
+    let scratch = Scratch::new("causal");
+    let file = scratch.file("small.toml", &SMALL.replace(r#""topk:3""#, r#""topk:3", "banded:5""#));
+    let options = ["-s", "model.visibility=causal", "--seeds", "1"];
+    let expected = undisturbed_with(&scratch, &file, &options);
+    let dir = scratch.path("disturbed");
+    let codes = run_with_signals(&file, &dir, "KILL", &options);
+    assert!(codes.contains(&None), "SIGKILL came in time: {codes:?}");
+    assert_same_bits(&expected, &dir);
+    for trial in trials(&dir) {
+        let settings = std::fs::read_to_string(trial.join("trial.toml")).unwrap();
+        assert!(settings.lines().any(|line| line == "visibility = \"causal\""), "{settings}");
+    }
+    // The setting reaches the model: without it the same trials give other losses.
+    let all = scratch.path("all");
+    assert_eq!(semfocus(&["run", &file, "-o", &all, "--seeds", "1", "--epochs", "1"]).code, 0);
+    let first_epochs = |dir: &str| trials(dir).iter().map(|trial| epochs(trial)[1].clone()).collect::<Vec<_>>();
+    let causal = first_epochs(&dir);
+    assert_eq!(causal.len(), 3);
+    assert!(first_epochs(&all).iter().all(|epoch| !causal.contains(epoch)), "{causal:?}");
 }
 
 /// Waits until a process works on a trial.

@@ -283,6 +283,28 @@ fn mistakes_on_the_command_line_are_explained() {
 }
 
 #[test]
+fn global_tokens_in_causal_models_are_refused_before_anything_is_trained() {
+    let scratch = Scratch::new("causal-globals");
+    let dir = scratch.path("run");
+    let message = "`banded:5+g1`: global tokens are the last of a sequence and see all of it, so `visibility = \"causal\"` \
+                   does not allow them; leave `+gN` out";
+    let text = SMALL.replace("topk:3", "banded:5+g1");
+    let file = scratch.file("small.toml", &text);
+    let causal = scratch.file("causal.toml", &text.replace("[model]", "[model]\nvisibility = \"causal\""));
+    let grid = scratch.file("grid.toml", &(text + "\n[grid]\nmodel.visibility = [\"all\", \"causal\"]\n"));
+    for (arguments, place) in [
+        (&[causal.as_str()][..], "causal.toml:13:14: "),
+        (&[grid.as_str()], "grid.toml:23:20: "),
+        (&[file.as_str(), "-s", "model.visibility=causal"], "`-s model.visibility=causal`: "),
+    ] {
+        let output = semfocus(&[&["run", "-o", &dir], arguments].concat());
+        assert_eq!(output.code, 2, "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(&format!("{place}{message}")), "{arguments:?}: {}", output.stderr);
+        assert!(!Path::new(&dir).exists(), "nothing was begun");
+    }
+}
+
+#[test]
 fn overrides_reach_the_trials() {
     let scratch = Scratch::new("overrides");
     let file = scratch.file("small.toml", SMALL);

@@ -1,10 +1,12 @@
 //! The model against an independent implementation in PyTorch: `golden/make_golden.py` says how the file is made.
 
+mod common;
+
 use std::collections::HashMap;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
-use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Registry, parameters, train};
+use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Visibility, parameters, train};
 use serde::Deserialize;
 
 const FILE: &[u8] = include_bytes!("golden/golden.safetensors");
@@ -29,6 +31,7 @@ struct Shape {
     d_mlp: usize,
     activation: Activation,
     inverse_temperature: f64,
+    visibility: Visibility,
 }
 
 impl Shape {
@@ -41,9 +44,21 @@ impl Shape {
             d_mlp: self.d_mlp,
             activation: self.activation,
             inverse_temperature: self.inverse_temperature,
+            visibility: self.visibility,
+            dropout: 0.0,
             engine,
             ..ModelConfig::new(self.vocabulary, self.classes)
         }
+    }
+}
+
+/// Writes down the gradients of a training step and changes nothing.
+#[derive(Default)]
+struct Recorder(HashMap<usize, Vec<f32>>);
+
+impl train::Optimizer for Recorder {
+    fn update(&mut self, parameter: usize, _values: &mut [f32], gradient: &[f32], _learning_rate: f64) {
+        self.0.insert(parameter, gradient.to_vec());
     }
 }
 
@@ -80,28 +95,58 @@ impl Golden {
         self.file.names().into_iter().filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned)).collect()
     }
 
-    fn check(&self, case: &str, engine: Engine) {
+    /// The model of a case, with its parameters.
+    fn model(&self, case: &str, engine: Engine, device: &Device) -> Encoder {
         let shape: Shape = serde_json::from_str(&self.cases[case]).unwrap();
-        let device = Device::flex().autodiff();
-        let attention = Registry::standard().parse(&shape.mechanism).unwrap();
-        let model = Encoder::new(shape.config(engine), attention, 0, &device).unwrap();
+        let attention = common::mechanisms::registry().parse(&shape.mechanism).unwrap();
+        let model = Encoder::new(shape.config(engine), attention, 0, device).unwrap();
         let parameters = self.names(case, "param").into_iter();
         let parameters = parameters.map(|name| (name.clone(), self.floats(&format!("{case}/param/{name}"))));
-        let model = parameters::set_parameters(model, parameters).unwrap();
+        parameters::set_parameters(model, parameters).unwrap()
+    }
 
+    fn compare(&self, case: &str, path: &str, name: &str, found: &TensorData) {
+        let expected = self.floats(&format!("{case}/{name}"));
+        assert_close(&format!("{case} ({path}): {name}"), found, &expected);
+    }
+
+    /// Logits, loss and gradients through autodiff.
+    fn check(&self, case: &str, engine: Engine) {
+        let device = Device::flex().autodiff();
+        let model = self.model(case, engine, &device);
         let logits = model.forward(self.ints(&format!("{case}/tokens"), &device), Pass::evaluation(0, 0));
         let loss = train::loss(logits.clone(), self.ints(&format!("{case}/labels"), &device));
         let gradients = parameters::named_gradients(&model, &loss.backward());
-        let compare = |name: &str, found: &TensorData| {
-            let expected = self.floats(&format!("{case}/{name}"));
-            assert_close(&format!("{case} ({engine:?}): {name}"), found, &expected);
-        };
+        let compare = |name: &str, found: &TensorData| self.compare(case, &format!("{engine:?}"), name, found);
         compare("logits", &logits.into_data());
         compare("loss", &loss.into_data());
         assert_eq!(gradients.len(), self.names(case, "grad").len());
         for (name, gradient) in &gradients {
             compare(&format!("grad/{name}"), gradient);
         }
+    }
+
+    /// Loss and gradients of a training step, which the fused engine computes with one operator for the whole model. The
+    /// gradients are taken as the optimiser gets them: the difference of the weights would have lost their last digits.
+    fn check_step(&self, case: &str, engine: Engine) {
+        let device = Device::flex().autodiff();
+        let model = self.model(case, engine, &device);
+        let parameters = parameters::named_parameters(&model);
+        let (tokens, labels) =
+            (self.ints(&format!("{case}/tokens"), &device), self.ints(&format!("{case}/labels"), &device));
+        let mut recorder = Recorder::default();
+        let batch = train::Batch { tokens, labels };
+        let (_, report) = train::step(model, &mut recorder, batch, Pass::training(0, 0), 1.0, f64::INFINITY);
+        let compare = |name: &str, found: &TensorData| self.compare(case, &format!("{engine:?} step"), name, found);
+        compare("loss", &TensorData::new(vec![report.loss], [1]));
+        assert_eq!(parameters.len(), self.names(case, "grad").len());
+        let mut squares = 0.0;
+        for (number, (name, value)) in parameters.iter().enumerate() {
+            let gradient = recorder.0.remove(&number).unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
+            squares += gradient.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
+            compare(&format!("grad/{name}"), &TensorData::new(gradient, value.shape()));
+        }
+        assert!((report.gradient_norm - squares.sqrt()).abs() < 1e-6 * squares.sqrt(), "{case}: {report:?}");
     }
 }
 
@@ -118,7 +163,7 @@ fn assert_close(what: &str, found: &TensorData, expected: &TensorData) {
 #[test]
 fn the_reference_engine_agrees_with_pytorch() {
     let golden = Golden::read();
-    assert_eq!(golden.cases.len(), 9);
+    assert_eq!(golden.cases.len(), 15);
     golden.cases.keys().for_each(|case| golden.check(case, Engine::Reference));
 }
 
@@ -126,4 +171,12 @@ fn the_reference_engine_agrees_with_pytorch() {
 fn the_fused_engine_agrees_with_pytorch() {
     let golden = Golden::read();
     golden.cases.keys().for_each(|case| golden.check(case, Engine::Fused));
+}
+
+#[test]
+fn training_steps_agree_with_pytorch() {
+    let golden = Golden::read();
+    for engine in [Engine::Reference, Engine::Fused] {
+        golden.cases.keys().for_each(|case| golden.check_step(case, engine));
+    }
 }

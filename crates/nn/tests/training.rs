@@ -140,7 +140,9 @@ fn a_step_with_factors_is_as_computed_by_hand() {
         };
         let rate = (0.1 * factor) as f32;
         for ((before, after), gradient) in before.iter().zip(after).zip(gradient.unwrap()) {
-            assert_eq!(after, before - rate * gradient, "{name}");
+            // The step sums the gradients in another order than autodiff.
+            let expected = before - rate * gradient;
+            assert!((after - expected).abs() < 1e-6, "{name}: {after}, not {expected}");
             moved += usize::from(after != *before);
         }
     }

@@ -359,11 +359,12 @@ impl Experiment {
 
     /// Whether the experiment gives a setting a value, or several in its grid.
     pub fn is_given(&self, path: &str) -> bool {
-        self.place_of(path).is_some() || self.grid.iter().any(|(axis, _)| *axis == path)
+        self.place_of(path).is_some()
     }
 
     fn place_of(&self, path: &str) -> Option<&Place> {
-        self.settings.iter().find(|(other, _)| *other == path).map(|(_, given)| &given.place)
+        let setting = self.settings.iter().find(|(other, _)| *other == path).map(|(_, given)| &given.place);
+        setting.or_else(|| self.grid.iter().find(|(axis, _)| *axis == path).map(|(_, given)| &given.place))
     }
 }
 

@@ -3,8 +3,9 @@
 mod registry;
 
 use crate::data::DataSettings;
+use crate::mechanism::MechanismSpec;
 use crate::metric::Goal;
-use crate::model::ModelConfig;
+use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
 
 pub(crate) use registry::alternative;
@@ -192,6 +193,10 @@ impl TrialSettings {
         if self.data.online && self.skip_last_example {
             let reason = "there is no last example to skip if new ones are drawn for every step (`data.online`)";
             return Err(("quirks.skip_last_example", reason.to_owned()));
+        }
+        let globals = self.mechanism.parse::<MechanismSpec>().map_or(0, |spec| spec.globals);
+        if self.model.visibility == Visibility::Causal && globals > 0 {
+            return Err(("model.visibility", format!("`{}`: {}", self.mechanism, ConfigError::CausalGlobals)));
         }
         Ok(())
     }

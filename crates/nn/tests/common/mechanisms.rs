@@ -132,8 +132,9 @@ fn weighted(weighting: Weighting, k: Option<usize>, learned: bool) -> Arc<dyn Me
 
 /// The standard registry and the mechanisms of this file.
 pub(crate) fn registry() -> Registry {
+    type Build = fn(&semfocus_nn::MechanismSpec) -> Arc<dyn Mechanism>;
     let full = Registry::standard().get("full").expect("it is a standard mechanism").clone();
-    let build: [(&'static str, fn(&semfocus_nn::MechanismSpec) -> Arc<dyn Mechanism>); 13] = [
+    let build: [(&'static str, Build); 13] = [
         ("sparsemax", |_| weighted(Weighting::Sparsemax, None, false)),
         ("entmax", |_| weighted(Weighting::Entmax15, None, false)),
         ("alpha-entmax", |_| weighted(Weighting::Entmax, None, true)),

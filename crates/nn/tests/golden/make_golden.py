@@ -7,7 +7,11 @@ tests can compare logits, loss and every gradient with values that share no code
     python make_golden.py            # write golden.safetensors beside this script
     python make_golden.py --check    # recompute and compare with the committed file
 
-Needs torch, numpy and safetensors (tested with torch 2.15.0, numpy 2.4.6, safetensors 0.8.0).
+Needs torch, numpy, safetensors and entmax (tested with torch 2.15.0, numpy 2.4.6, safetensors
+0.8.0, entmax 1.3). Sparsemax and 1.5-entmax weights and their gradients come from entmax.
+
+Writing leaves a stored value as it is if it agrees, so new cases do not change old ones: another
+machine may round the last digit differently.
 
 Contents, per case: `<case>/tokens` and `<case>/labels` (int32), `<case>/param/<name>`,
 `<case>/logits`, `<case>/loss` and `<case>/grad/<name>` (float32). The file's metadata maps each
@@ -16,10 +20,12 @@ case name to a JSON object with its shape and mechanism. Weights are stored [in,
 Everything is computed in float64 from float32 parameters and rounded to float32 once, at the end,
 so the stored values are right to the last float32 digit. Two notes for whoever reads them:
 
-* A key bias adds the same amount to all scores of a query, which softmax ignores. Its true gradient
-  is zero and only rounding noise is stored: compare it with an absolute tolerance.
-* Selections (top-k) and kinks (ReLU) are discontinuous. The script asserts that no score and no
-  ReLU input lies close to a switch, so a float32 implementation selects the same keys.
+* A key bias adds the same amount to all scores of a query, which softmax, sparsemax and entmax
+  ignore. Its true gradient is zero and only rounding noise is stored: compare it with an absolute
+  tolerance.
+* Selections (top-k) and kinks (ReLU, the threshold of sparsemax and entmax) are discontinuous. The
+  script asserts that no score and no ReLU input lies close to a switch, so a float32
+  implementation selects the same keys and gives weight to the same keys.
 """
 
 from __future__ import annotations
@@ -35,12 +41,14 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from entmax import entmax15, sparsemax
 from safetensors import safe_open
 from torch import Tensor
 
 FIXTURE = Path(__file__).with_name("golden.safetensors")
 SMALLEST_SELECTION_GAP = 1e-3
 SMALLEST_RELU_DISTANCE = 1e-4
+SMALLEST_THRESHOLD_DISTANCE = 1e-3
 LAYER_NORM_EPSILON = 1e-5
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "mish": F.mish}
@@ -63,6 +71,7 @@ class Shape:
     d_mlp: int = 24  # unlike d_model, so that a transposed matrix cannot go unnoticed
     activation: str = "relu"
     inverse_temperature: float = 1.0
+    visibility: str = "all"  # or "causal": a query sees itself and the tokens before it
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,12 @@ CASES = [
     Case("banded5_global1", 1, Shape("banded:5+g1")),
     Case("block5_global3", 1, Shape("block:5+g3", classes=5)),
     Case("bottomk3", 6, Shape("bottomk:3")),
+    Case("causal_full", 2, Shape("full", visibility="causal")),
+    Case("causal_topk3", 1, Shape("topk:3", heads=2, visibility="causal")),
+    Case("causal_banded5", 1, Shape("banded:5", visibility="causal")),
+    Case("sparsemax", 2, Shape("sparsemax", classes=3)),
+    Case("entmax", 1, Shape("entmax", heads=2, inverse_temperature=1.3)),
+    Case("causal_sparsemax", 2, Shape("sparsemax", activation="gelu", visibility="causal")),
 ]
 
 
@@ -103,7 +118,8 @@ class Mechanism:
 
 
 def parse_mechanism(text: str) -> Mechanism:
-    match = re.fullmatch(r"(full|banded|block|topk|bottomk)(?::(\d+))?(?:\+g(\d+))?", text)
+    kinds = "full|banded|block|topk|bottomk|sparsemax|entmax"
+    match = re.fullmatch(rf"({kinds})(?::(\d+))?(?:\+g(\d+))?", text)
     if match is None:
         raise ValueError(f"unknown mechanism {text!r}")
     kind, size, global_tokens = match.groups()
@@ -115,7 +131,7 @@ def keeps_fixed_key(mechanism: Mechanism, query: int, key: int, length: int) -> 
     if query >= length or key >= length:  # a global token sees all and is seen by all
         return True
     size = mechanism.size
-    if mechanism.kind == "full" or size >= length:
+    if mechanism.kind in ("full", "sparsemax", "entmax") or size >= length:
         return True
     if mechanism.kind == "block":
         return query // size == key // size
@@ -132,21 +148,56 @@ def fixed_mask(mechanism: Mechanism, length: int) -> Tensor:
     return torch.tensor(rows)
 
 
-def selected_mask(scores: Tensor, count: int, highest: bool) -> Tensor:
-    """Mask of the `count` highest or lowest scores of each row; ties go to the lower index."""
-    order = torch.sort(scores, dim=-1, descending=highest, stable=True)
-    if count < scores.shape[-1]:
-        gaps = (order.values[..., count - 1] - order.values[..., count]).abs()
+def visible_mask(visibility: str, total: int) -> Tensor:
+    """Which keys a query sees before its mechanism chooses among them: [queries, keys]."""
+    everything = torch.ones(total, total, dtype=torch.bool)
+    return {"all": everything, "causal": everything.tril()}[visibility]
+
+
+def selected_mask(scores: Tensor, visible: Tensor, count: int, highest: bool) -> Tensor:
+    """Mask of the `count` highest or lowest visible scores of each row, or of all if there are
+    fewer; ties go to the lower index."""
+    hidden_come_last = scores.masked_fill(~visible, -math.inf if highest else math.inf)
+    order = torch.sort(hidden_come_last, dim=-1, descending=highest, stable=True)
+    chooses = visible.sum(-1) > count  # [queries]
+    if chooses.any():
+        gaps = (order.values[..., count - 1] - order.values[..., count]).abs()[..., chooses]
         assert gaps.min() > SMALLEST_SELECTION_GAP, f"selection gap {gaps.min():.1e}: change seed"
     mask = torch.zeros_like(scores, dtype=torch.bool)
-    return mask.scatter(-1, order.indices[..., :count], True)
+    return mask.scatter(-1, order.indices[..., :count], True) & visible
 
 
-def kept_keys(mechanism: Mechanism, scores: Tensor) -> Tensor:
+def kept_keys(mechanism: Mechanism, visibility: str, scores: Tensor) -> Tensor:
+    visible = visible_mask(visibility, scores.shape[-1])
     if mechanism.kind in ("topk", "bottomk"):
         assert mechanism.global_tokens == 0, "no case combines a selection with global tokens"
-        return selected_mask(scores.detach(), mechanism.size, mechanism.kind == "topk")
-    return fixed_mask(mechanism, scores.shape[-1] - mechanism.global_tokens)
+        highest = mechanism.kind == "topk"
+        return selected_mask(scores.detach(), visible, mechanism.size, highest)
+    mask = fixed_mask(mechanism, scores.shape[-1] - mechanism.global_tokens) & visible
+    assert mask.any(-1).all(), "every query of these cases keeps a key that it sees"
+    return mask
+
+
+def attention_weights(mechanism: Mechanism, scores: Tensor, mask: Tensor) -> Tensor:
+    if mechanism.kind not in ("sparsemax", "entmax"):
+        return scores.masked_fill(~mask, -math.inf).softmax(-1)
+    # Finite, because entmax squares the scores; so far below the threshold that the weight is 0.
+    scores = scores.masked_fill(~mask, -1e4)
+    alpha, function = {"sparsemax": (2.0, sparsemax), "entmax": (1.5, entmax15)}[mechanism.kind]
+    weights = function(scores, dim=-1)
+    assert_clear_of_threshold(scores.detach(), weights.detach(), alpha)
+    return weights
+
+
+def assert_clear_of_threshold(scores: Tensor, weights: Tensor, alpha: float) -> None:
+    """Weights of alpha-entmax are `max((alpha - 1) score - threshold, 0) ** (1 / (alpha - 1))`."""
+    assert (weights.sum(-1) - 1).abs().max() < 1e-12, "the weights of a query sum to 1"
+    raised = (alpha - 1) * scores
+    # The key with the highest score always has a weight.
+    threshold = raised.amax(-1, keepdim=True) - weights.amax(-1, keepdim=True) ** (alpha - 1)
+    assert torch.equal(raised > threshold, weights > 0), "the threshold is that of the weights"
+    distance = (raised - threshold).abs().min()
+    assert distance > SMALLEST_THRESHOLD_DISTANCE, f"threshold at {distance:.1e}: change seed"
 
 
 # --- Model ----------------------------------------------------------------------------------------
@@ -175,9 +226,9 @@ def sinusoidal_positions(length: int, width: int) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, shape: Shape) -> Tensor:
     """One head: [batch, length, d_head] each."""
     scores = shape.inverse_temperature * (q @ k.transpose(-1, -2)) / math.sqrt(shape.d_head)
-    mask = kept_keys(parse_mechanism(shape.mechanism), scores)
-    weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
-    return weights @ v
+    mechanism = parse_mechanism(shape.mechanism)
+    mask = kept_keys(mechanism, shape.visibility, scores)
+    return attention_weights(mechanism, scores, mask) @ v
 
 
 def attention(x: Tensor, parameters: Parameters, name: str, shape: Shape) -> Tensor:
@@ -300,27 +351,39 @@ def serialise(arrays: Arrays) -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
+def stored() -> tuple[dict[str, str], Arrays]:
+    """Metadata and tensors of the committed file."""
+    with safe_open(FIXTURE, framework="numpy") as file:
+        return file.metadata(), {key: file.get_tensor(key) for key in file.keys()}
+
+
+def agrees(found: np.ndarray | None, expected: np.ndarray) -> bool:
+    return (
+        found is not None
+        and found.dtype == expected.dtype
+        and found.shape == expected.shape
+        # The absolute tolerance is for gradients that are zero but for rounding.
+        and np.allclose(found, expected, rtol=1e-6, atol=1e-12)
+    )
+
+
 def write() -> None:
-    FIXTURE.write_bytes(serialise(compute_all()))
-    print(f"wrote {FIXTURE.name}: {len(CASES)} cases, {FIXTURE.stat().st_size} bytes")
+    old = stored()[1] if FIXTURE.exists() else {}
+    new = compute_all()
+    kept = {key: old[key] for key, array in new.items() if agrees(old.get(key), array)}
+    FIXTURE.write_bytes(serialise({**new, **kept}))
+    size = FIXTURE.stat().st_size
+    print(f"wrote {FIXTURE.name}: {len(CASES)} cases, {len(kept)} tensors as before, {size} bytes")
 
 
 def differences() -> list[str]:
     expected = compute_all()
-    with safe_open(FIXTURE, framework="numpy") as stored:
-        if stored.metadata() != metadata():
-            return ["metadata differ"]
-        if set(stored.keys()) != set(expected):
-            return ["tensor names differ"]
-        found = {key: stored.get_tensor(key) for key in expected}
-    return [
-        f"{key} differs"
-        for key, array in expected.items()
-        # The absolute tolerance is for gradients that are zero but for rounding.
-        if found[key].dtype != array.dtype
-        or found[key].shape != array.shape
-        or not np.allclose(found[key], array, rtol=1e-6, atol=1e-12)
-    ]
+    found_metadata, found = stored()
+    if found_metadata != metadata():
+        return ["metadata differ"]
+    if set(found) != set(expected):
+        return ["tensor names differ"]
+    return [f"{key} differs" for key, array in expected.items() if not agrees(found[key], array)]
 
 
 def check() -> int:
