@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
+use semfocus_nn::optimizer::Parameter;
 use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Visibility, parameters, train};
 use serde::Deserialize;
 
@@ -57,8 +58,8 @@ impl Shape {
 struct Recorder(HashMap<usize, Vec<f32>>);
 
 impl train::Optimizer for Recorder {
-    fn update(&mut self, parameter: usize, _values: &mut [f32], gradient: &[f32], _learning_rate: f64) {
-        self.0.insert(parameter, gradient.to_vec());
+    fn update(&mut self, parameter: Parameter<'_>, _values: &mut [f32], gradient: &[f32], _learning_rate: f64) {
+        self.0.insert(parameter.number, gradient.to_vec());
     }
 }
 
