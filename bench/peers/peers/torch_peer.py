@@ -17,7 +17,7 @@ def environment(instructions: str | None, threads: int) -> dict[str, str]:
     # Compiler processes left waiting in the background are neither wanted nor accounted for.
     variables = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
     if instructions:
-        # Inductor's vectors follow ATen's. MKL obeys on Intel processors only.
+        # Inductor's vectors follow ATen's. On AMD processors MKL ignores the setting.
         name = instructions.upper()
         variables |= {"ATEN_CPU_CAPABILITY": instructions, "MKL_ENABLE_INSTRUCTIONS": name}
     if instructions == "avx2":
