@@ -82,3 +82,23 @@ fn own_weights_mean_no_fast_form() {
     assert!(!has_fast_form("uniform"));
     assert!(has_fast_form("topk:3"));
 }
+
+#[test]
+fn learned_numbers_are_parameters_like_any_other() {
+    let device = Device::flex().autodiff();
+    let attention = common::mechanisms::registry().parse("alpha-entmax").unwrap();
+    let config = ModelConfig { d_model: 16, heads: 3, blocks: 2, d_mlp: 16, ..ModelConfig::new(4, 3) };
+    let model = Encoder::new(config, attention, 5, &device).unwrap();
+    let named = parameters::named_parameters(&model);
+    let (_, learned) = named.iter().find(|(name, _)| name == "blocks.1.attention.mechanism").expect("it has a name");
+    assert_eq!(learned.shape().to_vec(), [3, 2]);
+    // They can be stored and read, and a training step changes them.
+    let model = parameters::set_parameters(model, named.clone()).unwrap();
+    let batch = train::Batch { tokens: tokens(5, 12, 4, &device), labels: labels(5, 3, &device) };
+    let (model, _) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1e3);
+    for ((name, before), (_, after)) in named.iter().zip(parameters::named_parameters(&model)) {
+        let moved = before.iter::<f32>().zip(after.iter::<f32>()).any(|(before, after)| before != after);
+        // The key bias shifts all scores of a query alike, which entmax does not see.
+        assert_eq!(moved, !name.ends_with("key.bias"), "{name}");
+    }
+}
