@@ -24,7 +24,7 @@ impl Steepness {
         let differences = differences(grid, values);
         let mut steepness = Steepness { radii: Vec::new(), percentiles: Vec::new() };
         for ring in 1..=grid.side / 2 {
-            // A grid with an even side has no cell in its middle: its smallest square is one step wide.
+            // A grid with an even number of cells per side has no central cell, so its innermost square is one step wide.
             let radius = (ring as f64 - if grid.side.is_multiple_of(2) { 0.5 } else { 0.0 }) * grid.step();
             let inside: Vec<f64> = differences
                 .iter()

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, trials};
+use common::{SMALL, Scratch, assert_refused, assert_same_bits, epochs, semfocus, trials};
 
 #[test]
 fn the_default_experiment_runs_once_tiny() {
@@ -210,7 +210,7 @@ fn a_dry_run_tells_and_does_nothing() {
 #[test]
 fn mistakes_in_experiment_files_are_shown_where_they_are() {
     let scratch = Scratch::new("mistakes");
-    for (from, to, place, message) in [
+    let cases = [
         ("blocks = 2", "block = 2", ":13:1", "unknown setting `model.block`\n"),
         ("blocks = 2", "block = 2", "", "help: did you mean `model.blocks`?"),
         (
@@ -241,16 +241,8 @@ fn mistakes_in_experiment_files_are_shown_where_they_are() {
         ("[training]", "[grid]\nmodel.heads = 2\n[training]", ":19:15", "is a list of values"),
         ("seeds = 2", "seeds = 2\nbase = \"evenpairs\"", ":6:8", "did you mean `even-pairs`?"),
         ("task = \"even-pairs\"\n", "", "", "names no task"),
-    ] {
-        let text = SMALL.replace(from, to);
-        assert_ne!(text, SMALL, "{from} is in the file");
-        let file = scratch.file("wrong.toml", &text);
-        let output = semfocus(&["run", &file, "-o", &scratch.path("run")]);
-        assert_eq!(output.code, 2, "{to}: {}", output.stderr);
-        assert!(output.stderr.contains(&format!("wrong.toml{place}")) || place.is_empty(), "{to}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{to}: {}", output.stderr);
-        assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
-    }
+    ];
+    assert_refused(&scratch, SMALL, &cases);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, trials};
+use common::{SMALL, Scratch, assert_refused, assert_same_bits, epochs, semfocus, trials};
 
 /// Two trials with new examples for every step: 6 epochs of 10 steps.
 fn online() -> String {
@@ -118,7 +118,7 @@ fn mistakes_are_shown_where_they_are() {
     let data =
         scratch.file("mine.txt", &semfocus(&["data", "generate", "parity", "-n", "200", "--length", "7"]).stdout);
     let own = format!("task = \"{data}\"");
-    for (from, to, place, message) in [
+    let cases = [
         ("epochs = 12", "lr_factor.query = -1", ":19:19", "expected a number of at least 0, got -1"),
         ("epochs = 12", "lr_factor.query = nan", ":19:19", "expected a number of at least 0, got nan"),
         ("epochs = 12", "lr_factor.query = inf", ":19:19", "expected a number of at least 0, got inf"),
@@ -134,15 +134,8 @@ fn mistakes_are_shown_where_they_are() {
         ("epochs = 12", "epoch = 12", ":19:1", "did you mean `training.epochs`?"),
         ("train = 400", "online = 1", ":9:10", "expected true or false, got 1"),
         ("[training]", "[grid]\ntraining.steps = [16, 32]\n[training]", ":19:1", "cannot be in a grid"),
-    ] {
-        let text = SMALL.replace(from, to);
-        assert_ne!(text, SMALL, "{from} is in the file");
-        let file = scratch.file("wrong.toml", &text);
-        let output = semfocus(&["run", &file, "-o", &scratch.path("run")]);
-        assert_eq!(output.code, 2, "{to}: {}", output.stderr);
-        assert!(output.stderr.contains(&format!("wrong.toml{place}")) || place.is_empty(), "{to}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{to}: {}", output.stderr);
-    }
+    ];
+    assert_refused(&scratch, SMALL, &cases);
     let small = scratch.file("small.toml", SMALL);
     let mine = SMALL.replace("task = \"even-pairs\"", &own).replace("length = 10\n", "");
     let mine = scratch.file("own.toml", &mine.replace("train = 400", "train = 100\nonline = true"));

@@ -53,12 +53,15 @@ pub(crate) fn pack_columns_transposed(
     Packed::new(linear.weight, (first, 1, outputs), width, inputs, scale)
 }
 
+/// Gradients are summed over this many runs of sequences or rows, whose sums are then added in order: so the number of threads does
+/// not change a bit.
+pub(crate) const RUNS: usize = 8;
+
 /// Splits `items` into runs of equal length (the last may be shorter) for parallel work with sums.
 ///
 /// The number of runs depends only on the number of items. Sums are formed run by run and then over the runs in order, so the
 /// number of threads does not change their bits.
 pub(crate) fn run_length(items: usize) -> usize {
-    const RUNS: usize = 8;
     items.div_ceil(RUNS).max(1)
 }
 

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::attention::{self, AttentionGradients, AttentionKernel, KeepWeights, Maps, SequenceRows, TransposedMaps};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
-use crate::linear::{LinearGradient, LinearView};
+use crate::linear::{LinearGradient, LinearView, RUNS};
 use crate::mlp::{MlpGradients, MlpKernel, MlpRows, MlpSums, PackedMlp, TransposedMlp};
 use crate::output::as_unwritten;
 use crate::rows;
@@ -29,10 +29,6 @@ struct Block<'a> {
     packed: PackedMlp,
     transposed: TransposedMlp,
 }
-
-/// The sequences of a batch are worked on in this many runs, whose sums are then added in order: so the number of threads does
-/// not change a bit.
-const RUNS: usize = 8;
 
 /// Loss and gradients of a training step. The gradients of the inputs of the sublayers are left empty.
 #[derive(Debug)]

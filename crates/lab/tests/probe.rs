@@ -138,7 +138,7 @@ fn a_probe_finds_what_the_slow_reference_finds() {
                 }
             }
             let counts = || slow.iter().flat_map(|head| &head.kept).map(Vec::len);
-            assert_eq!((record.kept, record.least_kept), (counts().max().unwrap(), counts().min().unwrap()));
+            assert_eq!((record.kept, record.min_kept), (counts().max().unwrap(), counts().min().unwrap()));
             assert_eq!((record.epoch, record.samples, record.length), (7, SAMPLES, slow[0].scores.len()));
             relevance_agrees(&record, &slow, &what("relevance"));
         }

@@ -160,7 +160,7 @@ fn exact_differences_find_the_spectrum_of_the_hessian() {
             assert!(*residual <= 1e-6 * found);
         }
         let min = *expected.last().unwrap();
-        assert!((found.least - min).abs() < 1e-6 * scale + found.least_residual, "{mechanism}: {min}");
+        assert!((found.min - min).abs() < 1e-6 * scale + found.min_residual, "{mechanism}: {min}");
         let trace: f64 = expected.iter().sum();
         assert!((found.trace - trace).abs() < 4.0 * found.trace_error, "{mechanism}: {} or {trace}", found.trace);
         assert!(found.trace_error < 0.5 * trace.abs());

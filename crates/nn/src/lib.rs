@@ -57,7 +57,8 @@ pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
 pub use semfocus_core::{Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks, Visibility};
 pub use semfocus_kernels::{
-    Dropout, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection, keep_freed_memory,
+    Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection,
+    keep_freed_memory,
 };
 pub use spec::SpecError;
 pub use sublayer::LayerSite;

@@ -96,7 +96,7 @@ pub struct MechanismParameter {
 pub struct HeadTensors {
     /// Factors of the scores; 1 if not given.
     pub temperature: Option<Tensor<1>>,
-    /// The α of [`Weighting::Entmax`]; 1.5 if not given.
+    /// The α of [`FusedWeighting::Entmax`]; 1.5 if not given.
     pub alpha: Option<Tensor<1>>,
 }
 
@@ -115,7 +115,7 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
 
     /// How the scores of the kept keys become attention weights: by default the softmax over the kept keys.
     fn weighting(&self) -> Weighting {
-        Weighting::Softmax
+        Weighting::Known(FusedWeighting::Softmax)
     }
 
     /// The same choice as [`keep`](Self::keep) in the form that the fused operators take, for sequences of `length` tokens
@@ -140,18 +140,8 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
 /// How scores become attention weights.
 #[derive(Clone, Debug)]
 pub enum Weighting {
-    /// Softmax over the kept keys, 0 for the others.
-    Softmax,
-    /// The nearest point of the simplex (Martins and Astudillo, 2016).
-    Sparsemax,
-    /// α-entmax with α = 1.5 (Peters, Niculae and Martins, 2019).
-    Entmax15,
-    /// α-entmax, with the α of the head.
-    Entmax,
-    /// `σ(score - ln n)` for `n` kept keys, not normalised (Ramapuram et al., 2024).
-    Sigmoid,
-    /// `max(score, 0) / n` for `n` kept keys, not normalised (Wortsman et al., 2023).
-    Relu,
+    /// One that both forms know.
+    Known(FusedWeighting),
     /// A weighting that exists in tensor code only. Mechanisms that use it run in the reference form.
     Custom(Arc<dyn WeightFunction>),
 }
@@ -160,27 +150,14 @@ impl Weighting {
     /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`; `alpha` is `[1, heads, 1, 1]`.
     pub fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>, alpha: Tensor<4>) -> Tensor<4> {
         match self {
-            Weighting::Softmax => weighting::softmax(scores, kept),
-            Weighting::Sparsemax => weighting::entmax(scores, kept, alpha.full_like(2.0)),
-            Weighting::Entmax15 => weighting::entmax(scores, kept, alpha.full_like(1.5)),
-            Weighting::Entmax => weighting::entmax(scores, kept, alpha),
-            Weighting::Sigmoid => weighting::sigmoid(scores, kept),
-            Weighting::Relu => weighting::relu(scores, kept),
+            Weighting::Known(FusedWeighting::Softmax) => weighting::softmax(scores, kept),
+            Weighting::Known(FusedWeighting::Sparsemax) => weighting::entmax(scores, kept, alpha.full_like(2.0)),
+            Weighting::Known(FusedWeighting::Entmax15) => weighting::entmax(scores, kept, alpha.full_like(1.5)),
+            Weighting::Known(FusedWeighting::Entmax) => weighting::entmax(scores, kept, alpha),
+            Weighting::Known(FusedWeighting::Sigmoid) => weighting::sigmoid(scores, kept),
+            Weighting::Known(FusedWeighting::Relu) => weighting::relu(scores, kept),
             Weighting::Custom(function) => function.weights(scores, kept),
         }
-    }
-
-    /// The fused form, if the kernels have one.
-    fn fused(&self) -> Option<FusedWeighting> {
-        Some(match self {
-            Weighting::Softmax => FusedWeighting::Softmax,
-            Weighting::Sparsemax => FusedWeighting::Sparsemax,
-            Weighting::Entmax15 => FusedWeighting::Entmax15,
-            Weighting::Entmax => FusedWeighting::Entmax,
-            Weighting::Sigmoid => FusedWeighting::Sigmoid,
-            Weighting::Relu => FusedWeighting::Relu,
-            Weighting::Custom(_) => return None,
-        })
     }
 }
 
@@ -201,7 +178,7 @@ impl FastForm {
     /// # Panics
     /// If the rule of the mechanism looks at other scores than its reference form.
     pub fn new(mechanism: &dyn Mechanism, length: usize, visibility: Visibility) -> Option<Self> {
-        let weighting = mechanism.weighting().fused()?;
+        let Weighting::Known(weighting) = mechanism.weighting() else { return None };
         let selection = match mechanism.selection(length)? {
             Selection::Pattern(kept) if visibility != Visibility::All => {
                 Selection::Pattern(Arc::new(kept.visible(visibility)))

@@ -20,7 +20,7 @@
 //!
 //! let mean = KaplanMeier::new(&slow).restricted_mean(40.0).unwrap().mean;
 //! assert!((mean - 19.4).abs() < 1e-12);
-//! assert_eq!(permuted_log_rank(&fast, &slow, 1).p_value, 2.0 / 252.0); // the smallest possible with 5 + 5 trials
+//! assert_eq!(permuted_log_rank(&fast, &slow, 1).p_value, 2.0 / 252.0); // the minimum for 5 + 5 trials
 //! ```
 
 pub mod bootstrap;

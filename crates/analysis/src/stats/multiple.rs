@@ -3,7 +3,7 @@
 /// Holm's correction: the p-values adjusted, in the same order. Rejecting all hypotheses whose adjusted value is at most α
 /// gives a false rejection with probability at most α, whatever the dependence between the tests.
 ///
-/// The smallest of m p-values is multiplied by m, the next by m − 1, and so on. An adjusted value is never smaller than the
+/// The lowest of m p-values is multiplied by m, the next by m − 1, and so on. An adjusted value is never smaller than the
 /// one before it, nor larger than 1. All tests have to be included, also those that found nothing.
 ///
 /// # Panics

@@ -85,7 +85,7 @@ pub fn min_separation_x(full_dispersion: f64, share: f64, sink: f64) -> Option<f
     above(slack / (full_dispersion * (1.0 + sink)), full_dispersion)
 }
 
-/// Solves `1 + 1/Δ < crossing` for the smallest Δ, as a share of the full dispersion.
+/// The minimum Δ with `1 + 1/Δ < crossing`, as a share of the full dispersion.
 fn above(crossing: f64, full_dispersion: f64) -> Option<f64> {
     (crossing > 1.0).then(|| 1.0 / (crossing - 1.0) / full_dispersion)
 }

@@ -15,18 +15,18 @@ use crate::theory::stability::max_weight;
 /// for both: see [`LayerStatistics::worse`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerStatistics {
-    /// The smallest number of keys that a query keeps.
+    /// Minimum number of keys that a query keeps.
     pub min_kept: usize,
     /// The largest number of keys that a query keeps.
     pub max_kept: usize,
     /// Dispersion δ: the largest difference between two kept scores of a query.
     pub dispersion: f64,
-    /// Separation Δ: the smallest gap between kept and dropped scores of a query. None where a change of the scores cannot
+    /// Separation Δ: the minimum gap between kept and dropped scores of a query. None where a change of the scores cannot
     /// exchange kept keys, because nothing is dropped or the pattern is fixed.
     pub separation: Option<f64>,
     /// Sink β: how many queries keep the most popular key, divided by [`min_kept`](Self::min_kept).
     pub sink: f64,
-    /// The smallest value by which the normalisation before attention divides a token: its standard deviation, with ε under
+    /// The minimum by which the normalisation before attention divides a token: its standard deviation, with ε under
     /// the root.
     pub min_deviation_attention: f64,
     /// The same for the normalisation before the MLP.
@@ -229,12 +229,12 @@ impl LayerStatistics {
             let [attention, mlp] =
                 layer.least_deviations.map(|deviation| (deviation * deviation + NORM_EPSILON).sqrt());
             LayerStatistics {
-                min_kept: record.least_kept,
+                min_kept: record.min_kept,
                 max_kept: record.kept,
                 dispersion: end(&layer.all.dispersion, 100.0).unwrap_or(0.0),
                 // A probe is of a single model, so no keys are exchanged.
                 separation: None,
-                sink: end(&layer.all.sink, 100.0).unwrap_or(0.0) / record.least_kept as f64,
+                sink: end(&layer.all.sink, 100.0).unwrap_or(0.0) / record.min_kept as f64,
                 min_deviation_attention: attention,
                 min_deviation_mlp: mlp,
             }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 enum What {
     /// Evaluate both conditions for four statistics of the scores
     Check(CheckArgs),
-    /// Print the smallest separation for which the conditions hold, or write it with figures into a folder
+    /// Print the minimum separation for which the conditions hold, or write it with figures into a folder
     Regions(RegionsArgs),
 }
 

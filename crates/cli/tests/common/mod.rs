@@ -145,3 +145,18 @@ pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
     assert!(status.expect("there is a kill command").success());
 }
+
+/// Runs variants of an experiment file and checks that each is refused: `from` in the file is replaced by `to`, and the message
+/// must name the place and contain the text.
+pub(crate) fn assert_refused(scratch: &Scratch, file: &str, cases: &[(&str, &str, &str, &str)]) {
+    for (from, to, place, message) in cases {
+        let text = file.replace(from, to);
+        assert_ne!(text, file, "{from} is in the file");
+        let path = scratch.file("wrong.toml", &text);
+        let output = semfocus(&["run", &path, "-o", &scratch.path("run")]);
+        assert_eq!(output.code, 2, "{to}: {}", output.stderr);
+        assert!(output.stderr.contains(&format!("wrong.toml{place}")) || place.is_empty(), "{to}: {}", output.stderr);
+        assert!(output.stderr.contains(message), "{to}: {}", output.stderr);
+        assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
+    }
+}

@@ -118,7 +118,6 @@ pub struct Experiment {
     pub mechanisms: Vec<String>,
     /// The repetitions.
     pub seeds: Vec<u64>,
-    mechanisms_place: Option<Place>,
     settings: Vec<(&'static str, Given)>,
     grid: Vec<(&'static str, Given<Vec<Given>>)>,
 }
@@ -153,7 +152,6 @@ impl Experiment {
             reduced: Vec::new(),
             mechanisms: vec!["full".to_owned(), "topk:5".to_owned()],
             seeds: study::SEEDS.to_vec(),
-            mechanisms_place: None,
             settings: Vec::new(),
             grid: Vec::new(),
         };
@@ -192,7 +190,6 @@ impl Experiment {
         }
         if let Some(mechanisms) = &body.mechanisms {
             self.mechanisms = checked_mechanisms(mechanisms, known)?;
-            self.mechanisms_place = Some(mechanisms.place.clone());
         }
         for (path, given) in &body.settings {
             self.set(path, given.clone());

@@ -1,12 +1,7 @@
 //! Rows of the first block, which depend only on token and position when no dropout precedes: computed once for many sequences.
 
-use super::{AttentionKernel, HeadMaps, HeadRows, Maps, SavedWeights, SequenceRows};
-use crate::buffer::Buffer;
+use super::{AttentionKernel, KeepWeights, Maps, SequenceRows};
 use crate::embedding::EmbeddingKernel;
-use crate::linear::Columns;
-use crate::matmul::{Left, Start, multiply};
-use crate::rows;
-use crate::simd::padded;
 
 /// The first block's rows of every token id at every position, ordered by id, then position.
 pub(crate) struct KnownRows {
@@ -25,27 +20,11 @@ impl KnownRows {
         for (token, x) in x.chunks_exact_mut(length * width).enumerate() {
             embedding.forward_into(&vec![token; length], x);
         }
-        let (mut normalised, mut inverse_deviations) = (Buffer::stale(count * width), Buffer::stale(count));
-        rows::normalise(&x, width, layer.epsilon, &mut normalised, &mut inverse_deviations[..count]);
-        let inner = padded(maps.inner_width);
-        let project = |map: Option<&Columns>| {
-            let mut rows = map.map_or_else(Buffer::default, |_| Buffer::stale(count * inner));
-            if let Some(map) = map {
-                let (left, start) = (Left::rows(&normalised, width), Start::Bias(&map.bias));
-                multiply(count, inner, width, left, map.weight.right(), start, &mut rows, inner);
-            }
-            rows
-        };
-        let head = |maps: &HeadMaps| HeadRows {
-            query: project(Some(&maps.query)),
-            key: project(maps.key.as_ref()),
-            value: project(Some(&maps.value)),
-            context: Buffer::default(),
-            dense_weights: Buffer::default(),
-            weights: SavedWeights::default(),
-        };
-        let heads = maps.heads.iter().map(head).collect();
-        KnownRows { x, rows: SequenceRows { normalised, inverse_deviations, heads }, count }
+        // Norm and maps do not mix rows, so all of them may stand in one long sequence.
+        let all = AttentionKernel { length: count, ..*layer };
+        let mut rows = SequenceRows::new(&all, maps, KeepWeights::No);
+        all.project(maps, &x, &mut rows);
+        KnownRows { x, rows, count }
     }
 
     /// Copies the rows of a sequence.

@@ -54,7 +54,7 @@ fn search<S: Simd, const SQUARED: bool>(simd: S, candidates: &[f32], high: f32, 
     for _ in 0..STEPS {
         let support = Support::new::<S, SQUARED>(simd, candidates, high, low);
         let exact = support.exact_step::<SQUARED>();
-        let drops_one = exact > support.least;
+        let drops_one = exact > support.min;
         let next = low + support.safe_step::<SQUARED>();
         if !drops_one || next == low {
             return low + exact;
@@ -72,8 +72,8 @@ struct Support {
     sum: f32,
     /// Sum of the squares of these distances.
     squares: f32,
-    /// The smallest distance.
-    least: f32,
+    /// The minimum distance.
+    min: f32,
 }
 
 impl Support {
@@ -83,7 +83,7 @@ impl Support {
         let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
         let (high, low) = (simd.splat(high), simd.splat(low));
         let infinity = simd.splat(f32::INFINITY);
-        let (mut count, mut sum, mut squares, mut least) = (zero, zero, zero, infinity);
+        let (mut count, mut sum, mut squares, mut min) = (zero, zero, zero, infinity);
         for scores in scores.chunks_exact(LANES) {
             let scores = simd.load(scores);
             let scores = if SQUARED { simd.mul(scores, simd.splat(0.5)) } else { scores };
@@ -94,10 +94,10 @@ impl Support {
             if SQUARED {
                 squares = simd.fma(above, above, squares);
             }
-            least = simd.min(simd.where_positive(distance, distance, infinity), least);
+            min = simd.min(simd.where_positive(distance, distance, infinity), min);
         }
-        let least = -simd.max_lane(simd.sub(zero, least));
-        Support { count: simd.sum(count), sum: simd.sum(sum), squares: simd.sum(squares), least }
+        let min = -simd.max_lane(simd.sub(zero, min));
+        Support { count: simd.sum(count), sum: simd.sum(sum), squares: simd.sum(squares), min }
     }
 
     /// By how much the threshold must rise if the support stays as it is.

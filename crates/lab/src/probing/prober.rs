@@ -76,7 +76,7 @@ impl Prober {
             samples: self.examples.len(),
             length,
             kept: max_kept,
-            least_kept: min_kept,
+            min_kept,
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
             norms: model_norms(model),

@@ -225,8 +225,8 @@ pub fn measure(
     Ok(Sharpness {
         eigenvalues: spectrum.largest.iter().map(|found| found.value).collect(),
         residuals: spectrum.largest.iter().map(|found| found.residual).collect(),
-        least: spectrum.smallest.value,
-        least_residual: spectrum.smallest.residual,
+        min: spectrum.smallest.value,
+        min_residual: spectrum.smallest.residual,
         trace: trace.value,
         trace_error: trace.standard_error,
         products: products.done,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor, TensorData, activation};
 use semfocus_nn::mechanisms::{Full, TopK};
 use semfocus_nn::{
-    HeadTensors, Mechanism, MechanismInfo, MechanismParameter, Registry, Row, RowRule, RuleScores, Selection, Site,
-    Weighting,
+    FusedWeighting, HeadTensors, Mechanism, MechanismInfo, MechanismParameter, Registry, Row, RowRule, RuleScores,
+    Selection, Site, Weighting,
 };
 
 /// A weighting of all visible keys, or of the best of them.
 #[derive(Debug)]
 struct Weighted {
-    weighting: Weighting,
+    weighting: FusedWeighting,
     k: Option<usize>,
     /// A learned temperature and a learned α for each head.
     learned: bool,
@@ -31,7 +31,7 @@ impl Mechanism for Weighted {
     }
 
     fn weighting(&self) -> Weighting {
-        self.weighting.clone()
+        Weighting::Known(self.weighting)
     }
 
     fn parameters(&self) -> &'static [MechanismParameter] {
@@ -126,7 +126,7 @@ impl RowRule for Places {
     }
 }
 
-fn weighted(weighting: Weighting, k: Option<usize>, learned: bool) -> Arc<dyn Mechanism> {
+fn weighted(weighting: FusedWeighting, k: Option<usize>, learned: bool) -> Arc<dyn Mechanism> {
     Arc::new(Weighted { weighting, k, learned })
 }
 
@@ -135,16 +135,16 @@ pub(crate) fn registry() -> Registry {
     type Build = fn(&semfocus_nn::MechanismSpec) -> Arc<dyn Mechanism>;
     let full = Registry::standard().get("full").expect("it is a standard mechanism").clone();
     let build: [(&'static str, Build); 13] = [
-        ("sparsemax", |_| weighted(Weighting::Sparsemax, None, false)),
-        ("entmax", |_| weighted(Weighting::Entmax15, None, false)),
-        ("alpha-entmax", |_| weighted(Weighting::Entmax, None, true)),
-        ("warm", |_| weighted(Weighting::Softmax, None, true)),
-        ("sigmoid", |_| weighted(Weighting::Sigmoid, None, false)),
-        ("relu", |_| weighted(Weighting::Relu, None, false)),
-        ("sparsemax-top", |_| weighted(Weighting::Sparsemax, Some(4), false)),
-        ("entmax-top", |_| weighted(Weighting::Entmax15, Some(4), false)),
-        ("alpha-entmax-top", |_| weighted(Weighting::Entmax, Some(4), true)),
-        ("sigmoid-top", |_| weighted(Weighting::Sigmoid, Some(4), true)),
+        ("sparsemax", |_| weighted(FusedWeighting::Sparsemax, None, false)),
+        ("entmax", |_| weighted(FusedWeighting::Entmax15, None, false)),
+        ("alpha-entmax", |_| weighted(FusedWeighting::Entmax, None, true)),
+        ("warm", |_| weighted(FusedWeighting::Softmax, None, true)),
+        ("sigmoid", |_| weighted(FusedWeighting::Sigmoid, None, false)),
+        ("relu", |_| weighted(FusedWeighting::Relu, None, false)),
+        ("sparsemax-top", |_| weighted(FusedWeighting::Sparsemax, Some(4), false)),
+        ("entmax-top", |_| weighted(FusedWeighting::Entmax15, Some(4), false)),
+        ("alpha-entmax-top", |_| weighted(FusedWeighting::Entmax, Some(4), true)),
+        ("sigmoid-top", |_| weighted(FusedWeighting::Sigmoid, Some(4), true)),
         ("next-example", |_| Arc::new(TopByOther(RuleScores::NextExample))),
         ("initial-maps", |_| Arc::new(TopByOther(RuleScores::InitialMaps))),
         ("places", |_| Arc::new(Places)),

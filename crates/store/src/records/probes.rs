@@ -15,10 +15,11 @@ pub struct ProbeRecord {
     pub samples: usize,
     /// Tokens of a sequence, padding and global tokens included.
     pub length: usize,
-    /// Most keys that a query keeps.
+    /// Maximum number of keys that a query keeps.
     pub kept: usize,
-    /// Fewest keys that a query keeps.
-    pub least_kept: usize,
+    /// Minimum number of keys that a query keeps.
+    #[serde(rename = "least_kept")]
+    pub min_kept: usize,
     /// Seconds that it took.
     pub seconds: f64,
     /// All layers together.
@@ -36,7 +37,7 @@ pub struct LayerRecord {
     pub all: Summary,
     /// Head by head.
     pub heads: Vec<Summary>,
-    /// The least standard deviation of a token before the norm of the attention and before that of the MLP.
+    /// The minimum standard deviation of a token before the norm of the attention and before that of the MLP.
     pub least_deviations: [f64; 2],
     /// Keys that both this and the earlier probe keep, as a share of those that either keeps; the mean over queries. None for
     /// the first probe, and for mechanisms that keep the same keys whatever the scores are.
@@ -48,9 +49,9 @@ pub struct LayerRecord {
 /// Quantiles in the order of [`QUANTILES`]; empty where there is nothing, as for the separation of full attention.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Greatest less least kept score, over queries.
+    /// Maximum minus minimum kept score, over queries.
     pub dispersion: Vec<f64>,
-    /// Least kept less greatest dropped score, over queries that drop any.
+    /// Minimum kept minus maximum dropped score, over queries that drop any.
     pub separation: Vec<f64>,
     /// Entropy of the weights in nats, over queries.
     pub entropy: Vec<f64>,

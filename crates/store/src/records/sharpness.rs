@@ -32,12 +32,14 @@ impl SharpnessRecord {
 pub struct Sharpness {
     /// The largest eigenvalues of the Hessian, largest first.
     pub eigenvalues: Vec<f64>,
-    /// There is an eigenvalue at most so far from each.
+    /// There is an eigenvalue within this distance of each.
     pub residuals: Vec<f64>,
-    /// The least eigenvalue: negative where the loss falls away on both sides.
-    pub least: f64,
-    /// There is an eigenvalue at most so far from it. The search does not wait for it.
-    pub least_residual: f64,
+    /// The minimum eigenvalue: negative where the loss falls on both sides.
+    #[serde(rename = "least")]
+    pub min: f64,
+    /// There is an eigenvalue within this distance of it. The search does not wait for it to converge.
+    #[serde(rename = "least_residual")]
+    pub min_residual: f64,
     /// Sum of all eigenvalues.
     pub trace: f64,
     /// Standard error of the trace.
