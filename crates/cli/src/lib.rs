@@ -27,11 +27,13 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod damage;
 mod evidence;
 mod models;
 mod output;
 mod progress;
 mod signals;
+mod talk;
 mod text;
 
 use std::io::{self, BufWriter, Write};
@@ -41,6 +43,7 @@ pub use burn;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use semfocus_lab::{Device, Part};
 use semfocus_nn::InstructionSet;
+use talk::{PlainText, say};
 pub use {semfocus_nn as nn, semfocus_tasks as tasks};
 
 /// A laboratory with its command line.
@@ -64,18 +67,19 @@ impl Lab {
     /// Runs the command given by the arguments of this process.
     pub fn main(&self) -> ExitCode {
         semfocus_nn::keep_freed_memory();
+        semfocus_lab::prepare_threads();
         let cli = Cli::parse();
         if let Err(error) = InstructionSet::preferred() {
-            eprintln!("error: {error}");
+            say!("error: {error}");
             return ExitCode::from(Exit::WrongUsage.code());
         }
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = PlainText::new(BufWriter::new(io::stdout().lock()));
         let result = run(cli, &self.0, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Error::from));
         let exit = result.unwrap_or_else(|error| match error {
             // The reader has seen enough: `semfocus list mechanisms | head -1` is no failure.
             error if is_broken_pipe(error.as_ref()) => Exit::Done,
             error => {
-                eprintln!("error: {error}");
+                say!("error: {error}");
                 if error.is::<semfocus_core::ExperimentError>() { Exit::WrongUsage } else { Exit::Failed }
             }
         });
@@ -87,7 +91,7 @@ impl Lab {
 ///
 /// Results go to standard output, everything else to standard error.
 ///
-/// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged or failed, 130 interrupted.
+/// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged or failed or are damaged, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -107,6 +111,8 @@ enum Command {
     Report(commands::report::Args),
     /// Show everything about one trial
     Show(commands::show::Args),
+    /// Check every file of a run for damage, and repair what can be repaired
+    Verify(commands::verify::Args),
     /// Print what a trained model predicts for sequences of token ids
     Predict(commands::predict::Args),
     /// List experiments, settings, mechanisms or tasks
@@ -173,10 +179,11 @@ impl Exit {
 fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     match cli.command {
         Command::Run(args) => return commands::run::run(&args, lab, out),
-        Command::Status(args) => commands::status::run(&args, out)?,
-        Command::Compare(args) => commands::compare::run(&args, out)?,
-        Command::Report(args) => commands::report::run(&args, out)?,
-        Command::Show(args) => commands::show::run(&args, out)?,
+        Command::Status(args) => return commands::status::run(&args, out),
+        Command::Compare(args) => return commands::compare::run(&args, out),
+        Command::Report(args) => return commands::report::run(&args, out),
+        Command::Show(args) => return commands::show::run(&args, out),
+        Command::Verify(args) => return commands::verify::run(&args, lab, out),
         Command::Predict(args) => commands::predict::run(&args, lab, out)?,
         Command::List(args) => commands::list::run(&args, lab, out)?,
         Command::Data(args) => commands::data::run(&args, lab, out)?,

@@ -8,10 +8,11 @@ use clap::Args as ClapArgs;
 use semfocus_lab::jobs::{Executor, Job, Sharing};
 use semfocus_lab::{Device, Lab, TrainedModel};
 use semfocus_nn::InstructionSet;
-use semfocus_store::{CheckpointName, End, Program, Session, State, Store, TrialFolder};
+use semfocus_store::{CheckpointName, Contents, End, Program, Session, State, Store, StoredTrial, TrialFolder};
 
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
+use crate::talk::say;
 use crate::text::resume_command;
 use crate::{DeviceArg, Error, Exit};
 
@@ -50,7 +51,8 @@ impl ModelArgs {
                 targets.extend(self.targets_in_run(lab, &Store::open(path)?, seeds)?);
             } else {
                 let folder = TrialFolder::find(path)?;
-                if folder.state()? == State::Diverged {
+                let recorded = folder.records()?.len();
+                if folder.state(recorded, usize::MAX) == State::Diverged {
                     return Err(format!("{} diverged: it has no trained model", path.display()).into());
                 }
                 targets.push(self.target(lab, folder)?);
@@ -62,8 +64,17 @@ impl ModelArgs {
         Ok(targets)
     }
 
+    /// A last checkpoint that is damaged is no reason to do without the one before it.
     fn target(&self, lab: &Lab, folder: TrialFolder) -> Result<Target, Error> {
-        let trained = TrainedModel::read(lab, &self.device.device, &folder, self.checkpoint())?;
+        let read = |name| TrainedModel::read(lab, &self.device.device, &folder, name);
+        let trained = match (self.checkpoint(), read(self.checkpoint())) {
+            (CheckpointName::Last, Err(error)) => {
+                let previous = read(CheckpointName::Previous).map_err(|_| error.to_string())?;
+                say!("{error}; the previous checkpoint, after epoch {}, is used", previous.epoch);
+                previous
+            }
+            (_, result) => result?,
+        };
         Ok(Target { folder, trained })
     }
 
@@ -72,7 +83,7 @@ impl ModelArgs {
     }
 
     fn targets_in_run(&self, lab: &Lab, store: &Store, seeds: usize) -> Result<Vec<Target>, Error> {
-        let experiment = store.experiment()?;
+        let Contents { experiment, trials, .. } = store.read()?;
         if let Some(unknown) = self.mechanisms.iter().find(|name| !experiment.mechanisms.contains(name)) {
             let known = experiment.mechanisms.join(", ");
             return Err(format!("{} has no mechanism `{unknown}`; it has {known}", store.dir().display()).into());
@@ -80,15 +91,18 @@ impl ModelArgs {
         let seeds = self.seeds.map_or(seeds, usize::from);
         let seeds: Vec<u64> = experiment.seeds.iter().copied().take(seeds).collect();
         let mut targets = Vec::new();
-        for (entry, folder) in store.trials()? {
+        for StoredTrial { entry, folder, state, .. } in trials {
             let is_chosen = self.mechanisms.is_empty() || self.mechanisms.contains(&entry.mechanism);
             if !is_chosen || !seeds.contains(&entry.seed) {
                 continue;
             }
-            if folder.state()? == State::Diverged {
-                eprintln!("{}: diverged, skipped", entry.title());
-            } else if !folder.checkpoint(self.checkpoint()).is_file() {
-                eprintln!("{}: no checkpoint yet, skipped", entry.title());
+            let has_checkpoint = CheckpointName::ALL.iter().any(|name| folder.checkpoint(*name).is_file());
+            if state == State::Diverged {
+                say!("{}: diverged, skipped", entry.title());
+            } else if state == State::Unreadable {
+                say!("{}: its files cannot be read, skipped", entry.title());
+            } else if !has_checkpoint {
+                say!("{}: no checkpoint yet, skipped", entry.title());
             } else {
                 targets.push(self.target(lab, folder)?);
             }
@@ -121,7 +135,8 @@ pub(crate) fn run_jobs(
     let sharing = Sharing::one_by_one(threads);
     let progress = Progress::new(jobs, unit, sharing, false, stop.clone());
     let session = session(device, sharing);
-    let ends = Executor { lab, device, session, sharing, stop: &stop, observer: &progress }.run(jobs);
+    let memory = semfocus_lab::memory::available();
+    let ends = Executor { lab, device, session, sharing, stop: &stop, memory, observer: &progress }.run(jobs);
     progress.finish();
     if let Some(message) = ends.iter().flatten().find_map(|end| match end {
         End::Failed(message) => Some(message),
@@ -132,6 +147,6 @@ pub(crate) fn run_jobs(
     if ends.iter().all(|end| matches!(end, Some(End::Over(_)))) {
         return Ok(None);
     }
-    eprintln!("Interrupted; progress is saved. To resume: {}", resume_command());
+    say!("Interrupted; progress is saved. To resume: {}", resume_command());
     Ok(Some(Exit::Interrupted))
 }

@@ -8,6 +8,7 @@ use semfocus_store::files::Aside;
 use serde::Serialize;
 
 use crate::Error;
+use crate::talk::say;
 
 /// Prints a result as JSON, or as text by `print`.
 pub(crate) fn emit<T: Serialize + ?Sized>(
@@ -47,14 +48,14 @@ pub(crate) fn write_file(
     write(&mut out)?;
     out.into_inner().map_err(|error| place(error.into_error()))?.sync_all().map_err(place)?;
     if existed && same_contents(aside.path(), path).map_err(place)? {
-        eprintln!("{} is there already, with the same contents", path.display());
+        say!("{} is there already, with the same contents", path.display());
         return Ok(());
     }
     if existed && !force {
         return Err(format!("{} exists with other contents; use --force to replace it", path.display()).into());
     }
     aside.rename_to(path).map_err(place)?;
-    eprintln!("{} {}", if existed { "replaced" } else { "wrote" }, path.display());
+    say!("{} {}", if existed { "replaced" } else { "wrote" }, path.display());
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use semfocus_core::EpochRecord;
 use semfocus_lab::jobs::{Job, Observer, Sharing};
 use semfocus_store::{End, Event, Holder, JobId, JobKind, State};
 
+use crate::talk::{plain, say};
 use crate::text::{clock, counted, shortened};
 
 /// Without a terminal, a line is written this often.
@@ -98,7 +99,7 @@ impl Progress {
             View::Lines
         };
         let entry = |job: &&dyn Job| {
-            let title = job.title();
+            let title = plain(&job.title());
             let entry = Entry {
                 group: title.split(" seed ").next().unwrap_or_default().to_owned(),
                 label: shortened(&title.replace(" seed ", " "), LABEL),
@@ -124,11 +125,12 @@ impl Progress {
             is_over: false,
         };
         let shared = Arc::new(Shared { board: Mutex::new(board), over: Condvar::new(), view, stop });
-        let ticker = std::thread::spawn({
+        // Without a thread, only the time left is not shown.
+        let ticker = std::thread::Builder::new().spawn({
             let shared = shared.clone();
             move || shared.tick()
         });
-        Progress { shared, ticker: Some(ticker) }
+        Progress { shared, ticker: ticker.ok() }
     }
 
     /// Removes the bars.
@@ -158,9 +160,9 @@ impl Shared {
     fn say(&self, text: &str) {
         match &self.view {
             View::Bars { all, .. } => {
-                let _ = all.println(text); // a terminal that is gone needs no lines
+                let _ = all.println(plain(text)); // a terminal that is gone needs no lines
             }
-            View::Lines => eprintln!("{text}"),
+            View::Lines => say!("{text}"),
             View::Quiet => {}
         }
     }
@@ -272,14 +274,17 @@ impl Entry {
 
     /// A line that says how the job ended; none if it was over before it started.
     fn ending(&self, job: &JobId, end: &End) -> Option<String> {
-        let (title, running) = (&self.title, self.running.as_ref()?);
+        let title = &self.title;
+        if let End::Failed(message) = end {
+            return Some(format!("{title}: failed: {message}"));
+        }
+        let running = self.running.as_ref()?;
         let epochs = running.epochs;
         let accuracy = running.last.map_or(String::new(), |record| {
             let EpochRecord { train_accuracy, heldout_accuracy, .. } = record;
             format!(", train {:.1} %, held-out {:.1} %", 100.0 * train_accuracy, 100.0 * heldout_accuracy)
         });
         Some(match (job.kind, end) {
-            (_, End::Failed(message)) => format!("{title}: failed: {message}"),
             (JobKind::Train, End::Over(State::Diverged)) => format!("{title}: diverged in epoch {}", epochs + 1),
             (JobKind::Train, End::Over(State::Stopped)) => {
                 format!("{title}: reached its target in epoch {epochs}{accuracy}")
@@ -335,7 +340,7 @@ impl Observer for Progress {
             Event::Warning { text } => {
                 drop(board);
                 match &self.shared.view {
-                    View::Quiet => eprintln!("warning: {text}"),
+                    View::Quiet => say!("warning: {text}"),
                     _ => self.shared.say(&format!("warning: {text}")),
                 }
             }

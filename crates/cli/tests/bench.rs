@@ -36,6 +36,23 @@ fn table_fits_80_columns() {
 }
 
 #[test]
+fn widths_and_heads_can_be_chosen() {
+    let arguments = ["bench", "--json", "--length", "8", "--mechanisms", "topk:5", "--seconds", "0", "--width", "32"];
+    let report = |more: &[&str]| -> serde_json::Value {
+        let output = semfocus(&[&arguments[..], more].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    for (more, heads, head_width) in
+        [(&[][..], 1, 32), (&["--heads", "4"], 4, 8), (&["--heads", "2", "--head-width", "32"], 2, 32)]
+    {
+        let report = report(more);
+        assert_eq!([&report["width"], &report["heads"], &report["head_width"]], [32, heads, head_width], "{report}");
+        assert!(report["cases"][0]["gemm_share"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
 fn bad_mechanisms_and_numbers_are_explained() {
     for (arguments, code, message) in [
         (&["bench", "--mechanisms", "tpok:5"][..], 1, "did you mean `topk:5`?"),

@@ -217,8 +217,8 @@ fn a_damaged_record_is_kept_and_the_trial_starts_again() {
     std::fs::write(&torn, std::fs::read_to_string(&torn).unwrap() + "6,0.09,0.").unwrap();
     let output = semfocus(&["run", &file, "-o", &dir]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("epochs.csv is damaged: line 4"), "{}", output.stderr);
-    assert_eq!(output.stderr.matches("damaged").count(), 1, "{}", output.stderr);
+    assert!(output.stderr.contains("epochs.csv is refused: line 4"), "{}", output.stderr);
+    assert_eq!(output.stderr.matches("epochs.csv is refused").count(), 1, "{}", output.stderr);
     assert_same_bits(&expected, &dir);
 }
 

@@ -61,10 +61,10 @@ fn a_record_of_an_earlier_version_is_continued_in_its_format() {
     run(&file, &whole, &[&["--epochs", "4"], &few[..]].concat());
     run(&file, &dir, &[&["--epochs", "2"], &few[..]].concat());
     let record = trials(&dir)[0].join("epochs.csv");
-    // As earlier versions wrote it: without the column before the last, and with format 1.
+    // As earlier versions wrote it: without the steps and the checksum before the last column, and with format 1.
     let earlier = |line: &str| {
         let mut columns: Vec<&str> = line.split(',').collect();
-        columns.remove(columns.len() - 2);
+        columns.drain(columns.len() - 3..columns.len() - 1);
         let last = columns.len() - 1;
         columns[last] = if columns[last] == "format" { "format" } else { "1" };
         columns.join(",") + "\n"
@@ -126,8 +126,8 @@ fn mistakes_are_shown_where_they_are() {
         ("epochs = 12", "lr_factor.querry = 8", ":19:11", "help: did you mean `training.lr_factor.query`?"),
         ("epochs = 12", "lr_factor.attention.key = 8", ":19:11", "help: the settings here are training.lr_factor.emb"),
         ("epochs = 12", "lr_factor = 8", ":19:1", "unknown setting `training.lr_factor`"),
-        ("epochs = 12", "evaluate_every = -1", ":19:18", "expected a whole number of at least 0, got -1"),
-        ("epochs = 12", "steps = 0", ":19:9", "expected a whole number of at least 1, got 0"),
+        ("epochs = 12", "evaluate_every = -1", ":19:18", "expected a whole number from 0 to 1000000000, got -1"),
+        ("epochs = 12", "steps = 0", ":19:9", "expected a whole number from 1 to 1000000000, got 0"),
         ("epochs = 12", "steps = 40", ":19:9", "which have 16 steps here; write 32 or 48, or change"),
         ("epochs = 12", "steps = 10", ":19:9", "write 16, or change `training.evaluate_every`"),
         ("epochs = 12", "epochs = 12\nsteps = 32", ":20:1", "`training.steps` and `training.epochs` both say"),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{SMALL, Scratch, semfocus, trials};
+use semfocus_core::{TrialId, TrialSettings};
 
 #[test]
 fn a_run_writes_nothing_outside_its_folder() {
@@ -40,19 +41,45 @@ fn a_run_writes_nothing_outside_its_folder() {
     assert_eq!(names("work/run"), ["experiment.toml", "figures", "report.html", "tables", "trials", "trials.csv"]);
 }
 
-/// A finished run in which `topk:3` is called `magic:3`, as a program with another mechanism would have written it.
+/// A finished run in which `topk:3` is called `magic:3`, as a program with another mechanism would have written it, in formats
+/// without checksums.
 fn foreign(scratch: &Scratch) -> String {
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("run");
     let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "-s", "probe_every=1", "--quiet"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let rename = |path: &Path| {
-        let text = std::fs::read_to_string(path).unwrap();
-        std::fs::write(path, text.replace("topk:3", "magic:3")).unwrap();
+    let change = |path: &Path, change: &dyn Fn(&str) -> String| {
+        std::fs::write(path, change(&std::fs::read_to_string(path).unwrap()).replace("topk:3", "magic:3")).unwrap();
     };
-    rename(&Path::new(&dir).join("experiment.toml"));
-    rename(&Path::new(&dir).join("trials.csv"));
-    trials(&dir).iter().for_each(|trial| rename(&trial.join("trial.toml")));
+    let without_last = |text: &str, columns: usize| -> String {
+        text.lines().map(|line| line.rsplitn(columns + 1, ',').last().unwrap().to_owned() + "\n").collect()
+    };
+    let root = Path::new(&dir);
+    change(&root.join("experiment.toml"), &|text| text.split("\n# checksum").next().unwrap().to_owned());
+    std::fs::remove_file(root.join("trials/experiment.toml")).unwrap();
+    change(&root.join("trials.csv"), &|text| without_last(text, 1));
+    for trial in trials(&dir) {
+        change(&trial.join("trial.toml"), &str::to_owned);
+        let record = |text: &str| without_last(text, 2).replace('\n', ",2\n").replacen(",2\n", ",format\n", 1);
+        change(&trial.join("epochs.csv"), &record);
+        change(&trial.join("probes.jsonl"), &|text| {
+            let line =
+                |line: &str| line.rsplit_once(",\"check\"").unwrap().0.replace("\"format\":2", "\"format\":1") + "}\n";
+            text.lines().map(line).collect()
+        });
+        change(&trial.join("status.json"), &|text| {
+            let mut status: serde_json::Value = serde_json::from_str(text).unwrap();
+            status.as_object_mut().unwrap().remove("check");
+            status.to_string()
+        });
+        std::fs::remove_file(trial.join("events.jsonl")).unwrap();
+        // The id of a trial is the hash of its settings.
+        let settings = std::fs::read_to_string(trial.join("trial.toml")).unwrap().parse().unwrap();
+        let id = TrialId::new(&TrialSettings::from_table(&settings).unwrap()).to_string();
+        let before = trial.file_name().unwrap().to_str().unwrap();
+        change(&root.join("trials.csv"), &|text| text.replace(before, &id));
+        std::fs::rename(&trial, trial.with_file_name(&id)).unwrap();
+    }
     dir
 }
 

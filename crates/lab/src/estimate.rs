@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use semfocus_core::{Key, ModelConfig, TrialSettings};
-use semfocus_nn::parameters::named_parameters;
 use semfocus_nn::{Encoder, Pass, Selection, StandardOptimizer, cost, train};
 
+use crate::threads::on_one_thread;
 use crate::training::Schedule;
-use crate::{Device, Lab, Trial};
+use crate::{Device, Lab, Trial, memory};
 
 /// What a step costs on one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,8 +22,7 @@ pub struct StepCost {
 
 /// Measures a training step and an evaluation of the same size on one thread, for about `time`.
 pub fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("the system has a thread to give");
-    pool.install(|| {
+    on_one_thread(|| {
         let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
         let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
         let mut model = Some(model.expect("planned trials have possible models"));
@@ -175,9 +174,7 @@ fn flops(lab: &Lab, settings: &TrialSettings, width: usize) -> f64 {
 pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     let settings = &trial.settings;
     let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
-    let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().plain())
-        .expect("planned models are possible");
-    let parameters: usize = named_parameters(&model).iter().map(|(_, data)| data.num_elements()).sum();
+    let parameters = memory::parameters(&settings.model, attention.spec.globals) as usize;
     let copies = 1 + settings.training.optimizer.slot_names().len();
     let checkpoint = parameters * copies * 4 + 10_000;
     let probes = match settings.probing.every {

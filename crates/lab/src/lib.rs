@@ -11,6 +11,7 @@
 //! | norms and eigenvalues | [`spectrum`] |
 //! | a trained model out of a store | [`TrainedModel`] |
 //! | how long an experiment will take | [`estimate`] |
+//! | how much memory a trial needs | [`memory`] |
 //! | where the arithmetic runs | [`Device`] |
 #![forbid(unsafe_code)]
 
@@ -18,14 +19,17 @@ mod device;
 pub mod estimate;
 pub mod jobs;
 mod lab;
+pub mod memory;
 pub mod plan;
 pub mod probing;
 pub mod spectrum;
 pub mod surface;
+mod threads;
 mod trained_model;
 pub mod training;
 
 pub use device::Device;
 pub use lab::{Lab, Part};
 pub use plan::{Plan, Trial};
+pub use threads::prepare_threads;
 pub use trained_model::{ModelError, TrainedModel};

@@ -79,7 +79,7 @@ fn run(
     let jobs: Vec<Pretend<'_>> = (0..count).map(job).collect();
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
     let (lab, device) = (Lab::standard(), Device::cpu());
-    Executor { lab: &lab, device: &device, session: session(), sharing, stop, observer: heard }.run(&jobs)
+    Executor { lab: &lab, device: &device, session: session(), sharing, stop, memory: None, observer: heard }.run(&jobs)
 }
 
 fn folder(scratch: &Scratch, number: usize) -> PathBuf {
@@ -156,7 +156,15 @@ fn what_is_over_is_not_done_again() {
     let job = Pretend { number: 0, folder: folder(&scratch, 0), work: &work, is_over: true };
     let (lab, device, heard, stop) = (Lab::standard(), Device::cpu(), Heard::default(), AtomicBool::new(false));
     let sharing = Sharing { threads: 1, jobs: 1 };
-    let executor = Executor { lab: &lab, device: &device, session: session(), sharing, stop: &stop, observer: &heard };
+    let executor = Executor {
+        lab: &lab,
+        device: &device,
+        session: session(),
+        sharing,
+        stop: &stop,
+        memory: None,
+        observer: &heard,
+    };
     assert_eq!(executor.run(&[&job]), [Some(DONE)]);
     assert_eq!(heard.ends.into_inner(), 1);
     assert!(!folder(&scratch, 0).exists(), "nothing is written");

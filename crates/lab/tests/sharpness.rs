@@ -333,7 +333,7 @@ fn what_is_written_is_read() {
         seconds: 0.5,
     };
     let scratch = Scratch::new("sharpness");
-    let folder = TrialFolder::new(scratch.path().to_path_buf());
+    let folder = TrialFolder::new(scratch.path().to_path_buf(), "a1".parse().unwrap());
     folder.append_sharpness(&record).unwrap();
     assert_eq!(folder.sharpness().unwrap(), [record]);
 }

@@ -46,7 +46,12 @@ fn train(trial: &Trial, epochs: usize) -> (Vec<EpochRecord>, Vec<f64>, Checkpoin
     let (mut trainer, mut losses) = (trainer(trial), Vec::new());
     let never = AtomicBool::new(false);
     let records = (0..epochs).map(|_| {
-        let record = trainer.epoch(&never, |_, loss| losses.push(loss)).unwrap();
+        let record = trainer
+            .epoch(&never, |_, loss| {
+                losses.push(loss);
+                true
+            })
+            .unwrap();
         EpochRecord { seconds: 0.0, ..record }
     });
     let records = records.collect();
@@ -75,6 +80,7 @@ fn a_trial_that_stops_after_any_step_resumes_to_the_same_bits() {
                     done += 1;
                     resumed_losses.push(loss);
                     stop.store(done == stop_after, Ordering::Relaxed);
+                    true
                 });
                 match end {
                     Ok(record) => seen.push(EpochRecord { seconds: 0.0, ..record }),
@@ -90,7 +96,12 @@ fn a_trial_that_stops_after_any_step_resumes_to_the_same_bits() {
             second.restore(Checkpoint::from_bytes(&bytes, Some(trial.id)).unwrap()).unwrap();
             let never = AtomicBool::new(false);
             while second.progress().epoch < 2 {
-                let record = second.epoch(&never, |_, loss| resumed_losses.push(loss)).unwrap();
+                let record = second
+                    .epoch(&never, |_, loss| {
+                        resumed_losses.push(loss);
+                        true
+                    })
+                    .unwrap();
                 seen.push(EpochRecord { seconds: 0.0, ..record });
             }
             assert_eq!(seen, records, "{overrides:?}, stopped after step {stop_after}");

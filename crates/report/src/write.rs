@@ -1,10 +1,12 @@
 //! Writes the report into the folder of a run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use semfocus_analysis::evidence::Evidence;
 use semfocus_figure::{Background, ExportError};
-use semfocus_store::{Store, StoreError, files::write_whole};
+use semfocus_store::files::{create_folder, remove_parts, write_whole};
+use semfocus_store::{Store, StoreError};
 
 use crate::pictures::Picture;
 use crate::section::Section;
@@ -23,6 +25,8 @@ pub struct Written {
     pub tables: Vec<String>,
     /// Number of trials that are not finished.
     pub missing: usize,
+    /// Surfaces and measurements that cannot be read and were left out, in words.
+    pub damage: Vec<String>,
 }
 
 /// Why there is no report.
@@ -38,13 +42,17 @@ pub enum ReportError {
 /// Writes `report.html`, `figures/` and `tables/` into the folder of a run, finished or not.
 pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError> {
     let (pictures, tables) = (pictures::pictures(evidence), tables::tables(evidence));
-    let sections: Vec<Section> = theory::section(evidence).into_iter().chain(surface::section(evidence)?).collect();
+    let mut damage = Vec::new();
+    let sections = theory::section(evidence).into_iter().chain(surface::section(evidence, &mut damage));
+    let sections: Vec<Section> = sections.collect();
     let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures));
     let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));
     let dir = store.dir();
     let (figure_dir, table_dir) = (dir.join("figures"), dir.join("tables"));
     for folder in [&figure_dir, &table_dir] {
-        make_folder(folder)?;
+        create_folder(folder)?;
+        // Left by a process that was killed; younger ones may be those of another report.
+        remove_parts(folder, Duration::from_secs(600));
     }
     for picture in all_pictures() {
         write_picture(&figure_dir, picture)?;
@@ -61,6 +69,7 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
         figures: all_pictures().map(|picture| picture.name.clone()).collect(),
         tables: all_tables().map(|table| table.name.to_owned()).collect(),
         missing: evidence.missing().count(),
+        damage,
     })
 }
 
@@ -71,12 +80,4 @@ pub fn write_picture(folder: &Path, picture: &Picture) -> Result<(), ReportError
     write_whole(&path("svg"), picture.figure.svg(Background::White).as_bytes())?;
     write_whole(&path("png"), &picture.figure.png(DPI).map_err(failed)?)?;
     Ok(write_whole(&path("pdf"), &picture.figure.pdf().map_err(failed)?)?)
-}
-
-fn make_folder(path: &Path) -> Result<(), StoreError> {
-    std::fs::create_dir_all(path).map_err(|error| StoreError::Io {
-        action: "make the folder",
-        path: path.to_owned(),
-        error,
-    })
 }

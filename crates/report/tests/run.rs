@@ -190,26 +190,34 @@ fn a_grid_gets_small_multiples() {
 }
 
 #[test]
-fn damaged_stores_are_refused_with_their_place() {
+fn damage_costs_a_trial_and_is_said() {
     let scratch = scratch("damaged");
     let store = finished(&scratch.0);
-    let folder = store.trials().unwrap()[1].1.clone();
-    let message = || Evidence::read(&store, GOAL).unwrap_err().to_string();
+    let folder = store.read().unwrap().trials[1].folder.clone();
+    let damage = || Evidence::read(&store, GOAL).unwrap().damage.join("\n");
     let record = folder.path().join("epochs.csv");
     let good = std::fs::read_to_string(&record).unwrap();
     std::fs::write(&record, good.replace("\n7,", "\n9,")).unwrap();
-    assert!(message().contains("epochs.csv is damaged: line 8: expected epoch 7"), "{}", message());
+    assert!(damage().contains("epochs.csv is damaged: line 8: "), "{}", damage());
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    assert_eq!(evidence.trials().filter(|observed| observed.measures.is_none()).count(), 1, "the others are there");
+    let written = semfocus_report::write(&store, &evidence).unwrap();
+    assert!(std::fs::read_to_string(written.page).unwrap().contains("unreadable"), "the page says so");
     std::fs::write(&record, good).unwrap();
     std::fs::write(folder.path().join("status.json"), "{").unwrap();
-    assert!(message().contains("status.json is damaged"), "{}", message());
+    assert!(damage().contains("status.json is damaged"), "{}", damage());
     std::fs::remove_file(folder.path().join("status.json")).unwrap();
     std::fs::write(folder.path().join("trial.toml"), "model.blocks = \"x\"").unwrap();
-    assert!(message().contains("trial.toml is damaged: `model.blocks`: expected a whole number"), "{}", message());
+    assert!(damage().contains("trial.toml is damaged: `model.blocks`: expected a whole number"), "{}", damage());
     std::fs::remove_file(folder.path().join("trial.toml")).unwrap();
     std::fs::write(scratch.0.join("trials.csv"), "something,else\n").unwrap();
-    assert!(message().contains("trials.csv is damaged: line 1: expected the header"), "{}", message());
+    assert!(damage().contains("trials.csv is damaged: line 1: expected the header"), "{}", damage());
     std::fs::write(scratch.0.join("experiment.toml"), "seeds = true").unwrap();
-    assert!(message().contains("experiment.toml:1:9"), "{}", message());
+    assert!(damage().contains("experiment.toml is damaged: its checksum is wrong"), "{}", damage());
+    // Without the copy nothing is left to read.
+    std::fs::remove_file(scratch.0.join("trials/experiment.toml")).unwrap();
+    let error = Evidence::read(&store, GOAL).unwrap_err().to_string();
+    assert!(error.contains("experiment.toml:1:9"), "{error}");
     let empty = scratch.0.join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert!(Store::open(&empty).unwrap_err().to_string().contains("is not a run: it has no experiment.toml"));

@@ -18,15 +18,18 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use semfocus_core::{TrialId, fnv_1a};
 use serde::{Deserialize, Serialize};
 
+use crate::disk;
 use crate::status::Best;
 
-/// Version of the format. One that is not known is refused.
-pub const FORMAT_VERSION: u32 = 2;
+/// Version of the format that is written. Version 2, which has no hash of the record, can be read.
+pub const FORMAT_VERSION: u32 = 3;
+const FIRST_VERSION: u32 = 2;
 
 const METADATA: &str = "semfocus";
 
 /// How far a trial is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Epochs that are complete.
     pub epoch: usize,
@@ -60,6 +63,9 @@ pub struct Checkpoint {
     pub settings: String,
     /// How far it is.
     pub progress: Progress,
+    /// Hash of the record of the epochs that are complete; none in a file that is only there to look at the model, or of
+    /// an earlier version.
+    pub record: Option<String>,
     /// Steps that the optimiser made.
     pub optimizer_steps: u64,
     /// Parameters and state of the optimiser, by name.
@@ -70,14 +76,18 @@ pub struct Checkpoint {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Refused {
+    /// The system refused to read it. That says nothing about its contents.
     #[error("it cannot be read: {0}")]
     Unreadable(std::io::Error),
+    /// It is good, and for another version of the program.
+    #[error(
+        "it has format version {0}, and this program reads versions {FIRST_VERSION} to {FORMAT_VERSION}; use the version that wrote it"
+    )]
+    Version(u32),
     #[error("it is cut off or no SafeTensors file ({0})")]
     NotSafeTensors(String),
     #[error("it was not written by semfocus")]
     Foreign,
-    #[error("it has format version {0}, this program reads {FORMAT_VERSION}")]
-    Version(u32),
     #[error("its checksum is wrong: it was damaged")]
     Checksum,
     #[error("it belongs to trial {0}, which has other settings")]
@@ -86,12 +96,22 @@ pub enum Refused {
     Contents(String),
 }
 
+impl Refused {
+    /// Whether the file will never be of use. Anything else may pass, or is good for another version of the program.
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, Refused::Unreadable(_) | Refused::Version(_))
+    }
+}
+
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Metadata {
     format_version: u32,
     trial: String,
     settings: String,
     progress: Progress,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<String>,
     optimizer_steps: u64,
     /// Empty while the checksum itself is computed.
     checksum: String,
@@ -101,7 +121,9 @@ impl Checkpoint {
     /// The same without the state of the optimiser: enough to look at the model, not to go on training it.
     pub fn weights_only(mut self) -> Self {
         self.tensors.retain(|name, _| !is_of_optimizer(name));
-        self.optimizer_steps = 0;
+        (self.optimizer_steps, self.record) = (0, None);
+        // An interruption before the first step leaves its time here, and the same weights must give the same file.
+        (self.progress.seconds, self.progress.gradient_norm) = (0.0, 0.0);
         self
     }
 
@@ -127,6 +149,7 @@ impl Checkpoint {
             trial: self.trial.to_string(),
             settings: self.settings.clone(),
             progress: self.progress.clone(),
+            record: self.record.clone(),
             optimizer_steps: self.optimizer_steps,
             checksum: String::new(),
         };
@@ -138,7 +161,7 @@ impl Checkpoint {
 
     /// Reads a file; `trial` is the one it must belong to, if that matters.
     pub fn read(path: &Path, trial: Option<TrialId>) -> Result<Self, Refused> {
-        Checkpoint::from_bytes(&std::fs::read(path).map_err(Refused::Unreadable)?, trial)
+        Checkpoint::from_bytes(&disk::read(path).map_err(Refused::Unreadable)?, trial)
     }
 
     /// Reads the bytes of a file.
@@ -150,7 +173,7 @@ impl Checkpoint {
         // A later version may have other fields.
         let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| Refused::Checksum)?;
         match version.get("format_version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version != u64::from(FORMAT_VERSION) => {
+            Some(version) if !(u64::from(FIRST_VERSION)..=u64::from(FORMAT_VERSION)).contains(&version) => {
                 return Err(Refused::Version(u32::try_from(version).unwrap_or(u32::MAX)));
             }
             _ => {}
@@ -178,6 +201,7 @@ impl Checkpoint {
             trial: id,
             settings: metadata.settings,
             progress: metadata.progress,
+            record: metadata.record,
             optimizer_steps: metadata.optimizer_steps,
             tensors: views.into_iter().map(values).collect::<Result<_, _>>()?,
         })
@@ -219,6 +243,7 @@ mod tests {
                 seconds: 0.1 + 0.2,
                 best: Some(Best { epoch: 2, heldout_accuracy: 1.0 / 3.0 }),
             },
+            record: Some("00ff00ff00ff00ff".to_owned()),
             optimizer_steps: 607,
             tensors: [
                 ("embedding".to_owned(), values(&[3, 4], -1.0)),
@@ -279,11 +304,15 @@ mod tests {
             "it belongs to trial 00000000000000f1, which has other settings"
         );
         let text = String::from_utf8_lossy(&bytes);
-        assert!(text.contains(r#"format_version\":2"#));
-        let newer = bytes.clone();
-        let at = newer.windows(18).position(|window| window == br#"format_version\":2"#).unwrap() + 17;
-        let newer: Vec<u8> = newer.iter().enumerate().map(|(i, byte)| if i == at { b'3' } else { *byte }).collect();
-        assert_eq!(message(Checkpoint::from_bytes(&newer, None)), "it has format version 3, this program reads 2");
+        assert!(text.contains(r#"format_version\":3"#));
+        let at = bytes.windows(18).position(|window| window == br#"format_version\":3"#).unwrap() + 17;
+        let newer: Vec<u8> = bytes.iter().enumerate().map(|(i, byte)| if i == at { b'4' } else { *byte }).collect();
+        let newer = Checkpoint::from_bytes(&newer, None).unwrap_err();
+        assert!(!newer.is_damage());
+        assert_eq!(
+            newer.to_string(),
+            "it has format version 4, and this program reads versions 2 to 3; use the version that wrote it"
+        );
         assert!(
             message(Checkpoint::from_bytes(b"not a checkpoint", None)).starts_with("it is cut off or no SafeTensors")
         );

@@ -1,10 +1,8 @@
 //! Reading files that grow: complete lines after the place where the last reading ended.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::StoreError;
+use crate::{StoreError, disk, files};
 
 /// How far a reader has read a file of lines. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,22 +30,13 @@ impl Cursor {
     /// beginning.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Lines, StoreError> {
         let failed = |error| StoreError::io("read", path, error);
-        let mut file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                *self = Cursor::default();
-                return Ok(Lines { text: String::new(), first: 0, start: 0 });
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        if file.metadata().map_err(failed)?.len() < self.bytes {
+        let read = disk::read_from(path, self.bytes).map_err(failed)?;
+        let (mut bytes, start) = read.unwrap_or_default();
+        if start < self.bytes {
             *self = Cursor::default();
         }
-        let Cursor { bytes: start, lines: first } = *self;
-        file.seek(SeekFrom::Start(start)).map_err(failed)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
-        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let first = self.lines;
+        let end = files::complete(&bytes);
         bytes.truncate(end);
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         let text = String::from_utf8(bytes).map_err(|_| StoreError::damaged(path, "it is not text (UTF-8)"))?;

@@ -112,7 +112,8 @@ pub struct EventLog(Log<LoggedEvent>);
 impl EventLog {
     /// The log in a folder, whether it is there or not.
     pub fn new(folder: &Path) -> Self {
-        EventLog(Log::new(folder.join("events.jsonl")))
+        let owner = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        EventLog(Log::new(folder.join("events.jsonl"), owner))
     }
 
     /// Adds an event that happens now.

@@ -1,29 +1,26 @@
 //! Writing so that nothing is lost: whole files are written aside, synced and renamed, and the folder is synced; lines are
 //! appended and synced.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::StoreError;
+use crate::{StoreError, disk};
 
 /// Writes a file as a whole: readers see the old contents or the new ones, never a part; a failure leaves the old ones.
 /// When this returns, the file survives a power failure.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("write", path, error);
     let aside = Aside::new(path).map_err(failed)?;
-    let mut file = File::create(aside.path()).map_err(failed)?;
-    file.write_all(contents).map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    aside.rename_to(path).map_err(failed)
+    aside.write(contents).and_then(|()| aside.rename_to(path)).map_err(failed)
 }
 
 /// Reads a file as a whole; none if there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
+    match disk::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(StoreError::io("read", path, error)),
@@ -49,9 +46,16 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Sto
     write_whole(path, text.as_bytes())
 }
 
-/// Makes a folder and those above it.
-pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(path).map_err(|error| StoreError::io("create the folder", path, error))
+/// Makes a folder and those above it. A link in its place is refused; those above may be links.
+pub fn create_folder(path: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::io("create the folder", path, error);
+    if path.symlink_metadata().is_ok() {
+        return disk::check_folder(path).map_err(failed);
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
+        create_folder(parent)?;
+    }
+    disk::create_folder(path).and_then(|()| disk::sync_folder(folder_of(path))).map_err(failed)
 }
 
 /// Appends text that ends in a newline, in one piece, and waits until it is on the disk. Half a line that a process left
@@ -59,35 +63,28 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
 pub(crate) fn append(path: &Path, text: &str) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("append to", path, error);
     let is_new = !path.exists();
-    let mut file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
-    drop_half_line(&mut file).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    file.sync_data().map_err(failed)?;
-    if is_new { sync_folder(path).map_err(failed) } else { Ok(()) }
+    if disk::last_byte(path).map_err(failed)?.is_some_and(|(last, _)| last != b'\n') {
+        let bytes = disk::read(path).map_err(failed)?;
+        disk::shorten(path, complete(&bytes) as u64).map_err(failed)?;
+    }
+    disk::append(path, text.as_bytes()).and_then(|()| disk::sync(path)).map_err(failed)?;
+    if is_new { disk::sync_folder(folder_of(path)).map_err(failed) } else { Ok(()) }
 }
 
-fn drop_half_line(file: &mut File) -> io::Result<()> {
-    let length = file.metadata()?.len();
-    let mut last = [b'\n'];
-    if length > 0 {
-        file.seek(SeekFrom::Start(length - 1))?;
-        file.read_exact(&mut last)?;
-    }
-    if last != [b'\n'] {
-        let mut bytes = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut bytes)?;
-        let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        file.set_len(complete as u64)?;
-    }
-    Ok(())
+/// Bytes of the complete lines. What follows is still being written, or was when the process died.
+pub(crate) fn complete(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)
 }
 
-/// Cuts a file to its first `length` bytes.
-pub(crate) fn truncate(path: &Path, length: u64) -> Result<(), StoreError> {
+/// Cuts a file to its first `length` bytes, if it is longer.
+pub(crate) fn shorten(path: &Path, length: u64) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("shorten", path, error);
-    let file = File::options().write(true).open(path).map_err(failed)?;
-    file.set_len(length).and_then(|()| file.sync_data()).map_err(failed)
+    match disk::last_byte(path).map_err(failed)? {
+        Some((_, present)) if present > length => {
+            disk::shorten(path, length).and_then(|()| disk::sync(path)).map_err(failed)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Moves a file out of the way without losing it, and gives its new name: `NAME.refused`, `NAME.refused-2`, …
@@ -97,22 +94,41 @@ pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
         1 => path.with_file_name(format!("{name}.refused")),
         number => path.with_file_name(format!("{name}.refused-{number}")),
     };
-    let free = (1..).map(numbered).find(|path| !path.exists()).expect("some number is free");
-    let failed = |error| StoreError::io("rename", path, error);
-    fs::rename(path, &free).map_err(failed)?;
-    sync_folder(path).map_err(failed)?;
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+    let free = (1..).map(numbered).find(is_free).expect("some number is free");
+    let moved = disk::rename(path, &free).and_then(|()| disk::sync_folder(folder_of(path)));
+    moved.map_err(|error| StoreError::io("rename", path, error))?;
     Ok(free)
 }
 
-/// Moves a file within its folder, in place of another.
-pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
-    fs::rename(from, to).map_err(|error| StoreError::io("rename", from, error))
+/// Gives a file one more name, in place of what had it; where a file cannot have two names, a copy has it. There is no
+/// moment at which either name is missing.
+pub(crate) fn keep_as(path: &Path, other: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::io("link", path, error);
+    let aside = Aside::new(other).map_err(failed)?;
+    let linked = match disk::link(path, aside.path()) {
+        // Left by a process that was killed, and had the same number.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk::remove(aside.path()).and_then(|()| disk::link(path, aside.path()))
+        }
+        result => result,
+    };
+    match linked {
+        Ok(()) => disk::rename(aside.path(), other).map_err(failed),
+        Err(error) if can_only_copy(&error) => write_whole(other, &disk::read(path).map_err(failed)?),
+        Err(error) => Err(failed(error)),
+    }
 }
 
-/// Waits until the folder of a file has its new name on the disk. Systems that cannot sync folders do not need it.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+/// Whether the error says that files cannot have two names here.
+fn can_only_copy(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
+}
+
+/// The folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The name under which a file is written before it is renamed; what is left there is removed in the end.
@@ -131,14 +147,19 @@ impl Aside {
         &self.0
     }
 
-    /// Puts the file in its place.
-    pub fn rename_to(self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.0, path)?;
-        sync_folder(path)
+    /// Writes the contents and waits until they are on the disk.
+    pub(crate) fn write(&self, contents: &[u8]) -> io::Result<()> {
+        disk::write(&self.0, contents)?;
+        disk::sync(&self.0)
     }
 
-    /// Whether a file name is one of those.
-    pub(crate) fn is_name(name: &std::ffi::OsStr) -> bool {
+    /// Puts the file in its place.
+    pub fn rename_to(self, path: &Path) -> io::Result<()> {
+        disk::rename(&self.0, path)?;
+        disk::sync_folder(folder_of(path))
+    }
+
+    fn is_name(name: &std::ffi::OsStr) -> bool {
         let name = name.to_string_lossy();
         name.starts_with('.') && name.ends_with(".part")
     }
@@ -146,6 +167,25 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0); // after the renaming there is none
+        // After the renaming there is none.
+        if self.0.exists() {
+            let _ = disk::remove(&self.0);
+        }
+    }
+}
+
+/// Whether a name is that of a file that is being written.
+pub(crate) fn is_part(name: &std::ffi::OsStr) -> bool {
+    Aside::is_name(name)
+}
+
+/// Removes what processes that were killed left half written in a folder, if it is at least that old: a file that another
+/// process is writing at this moment must stay. Nothing depends on these files.
+pub fn remove_parts(folder: &Path, age: Duration) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_old = || entry.metadata().and_then(|found| found.modified()).ok()?.elapsed().ok().map(|old| old >= age);
+        if is_part(&entry.file_name()) && is_old().unwrap_or(age.is_zero()) {
+            let _ = disk::remove(&entry.path());
+        }
     }
 }

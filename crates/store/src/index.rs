@@ -1,9 +1,11 @@
 //! `trials.csv`: one line per trial.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use semfocus_core::{Point, TrialId};
 
+use crate::check::check;
 use crate::{StoreError, files};
 
 /// A line of `trials.csv`.
@@ -36,18 +38,31 @@ impl IndexEntry {
 
 const COLUMNS: [&str; 5] = ["trial", "epochs", "task", "mechanism", "seed"];
 
+/// The last column: a checksum of the line. Files of earlier versions do not have it.
+const CHECK: &str = "check";
+
 /// Writes the file for the trials of an experiment.
 pub(crate) fn write(path: &Path, trials: &[IndexEntry]) -> Result<(), StoreError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let axes = trials.first().map_or(&[][..], |trial| &trial.point).iter().map(|(path, _)| path.as_str());
+    let axes: Vec<&str> =
+        trials.first().map_or(&[][..], |trial| &trial.point).iter().map(|(path, _)| path.as_str()).collect();
     let mut put = |row: Vec<&str>| writer.write_record(row).expect("memory takes every row");
-    put(COLUMNS.into_iter().chain(axes).collect());
-    for IndexEntry { id, epochs, task, mechanism, seed, point } in trials {
+    put(COLUMNS.into_iter().chain(axes.iter().copied()).chain([CHECK]).collect());
+    for (number, IndexEntry { id, epochs, task, mechanism, seed, point }) in trials.iter().enumerate() {
         let [id, epochs, seed] = [id.to_string(), epochs.to_string(), seed.to_string()];
         let values = point.iter().map(|(_, value)| value.as_str());
-        put([&id, &epochs, task, mechanism, &seed].into_iter().map(String::as_str).chain(values).collect());
+        let row: Vec<&str> =
+            [&id, &epochs, task, mechanism, &seed].into_iter().map(String::as_str).chain(values).collect();
+        let check = check_of(&row, &axes, (number, trials.len()));
+        put(row.into_iter().chain([check.as_str()]).collect());
     }
     files::write_whole(path, &writer.into_inner().expect("memory takes every row"))
+}
+
+/// The checksum of the values of a line under the names of the axes. It depends on the number of the line and of all lines, so
+/// that lines that are lost or exchanged are noticed.
+fn check_of(row: &[&str], axes: &[&str], (number, count): (usize, usize)) -> String {
+    check(&format!("{} {number} {count}", axes.join("\n")), &row.join("\n"))
 }
 
 /// Reads the file.
@@ -60,19 +75,34 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
     if header.len() < COLUMNS.len() || !header.iter().zip(COLUMNS).all(|(found, expected)| found == expected) {
         return Err(damaged(1, "expected the header trial,epochs,task,mechanism,seed"));
     }
-    let entry = |row: Result<csv::StringRecord, csv::Error>| {
-        let row = row.map_err(broken)?;
+    let has_checks = header.iter().next_back() == Some(CHECK);
+    let axes: Vec<&str> = header.iter().skip(COLUMNS.len()).take_while(|name| *name != CHECK).collect();
+    let mut ids = HashSet::new();
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().map_err(broken)?;
+    if rows.is_empty() {
+        return Err(damaged(2, "expected a trial"));
+    }
+    let mut entry = |(number, row): (usize, &csv::StringRecord)| {
         let line = row.position().map_or(0, csv::Position::line);
+        let values: Vec<&str> = row.iter().take(COLUMNS.len() + axes.len()).collect();
+        if has_checks && row.iter().next_back() != Some(&check_of(&values, &axes, (number, rows.len()))) {
+            return Err(damaged(line, "its checksum is wrong"));
+        }
+        let id = row[0].parse().map_err(|_| damaged(line, "expected the id of a trial"))?;
+        if !ids.insert(id) {
+            return Err(damaged(line, "this trial has a line already"));
+        }
+        let point = axes.iter().zip(&values[COLUMNS.len()..]);
         Ok(IndexEntry {
-            id: row[0].parse().map_err(|_| damaged(line, "expected the id of a trial"))?,
+            id,
             epochs: row[1].parse().map_err(|_| damaged(line, "expected a number of epochs"))?,
             task: row[2].to_owned(),
             mechanism: row[3].to_owned(),
             seed: row[4].parse().map_err(|_| damaged(line, "expected a seed"))?,
-            point: header.iter().zip(&row).skip(COLUMNS.len()).map(|(a, b)| (a.to_owned(), b.to_owned())).collect(),
+            point: point.map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect(),
         })
     };
-    reader.records().map(entry).collect()
+    rows.iter().enumerate().map(&mut entry).collect()
 }
 
 #[cfg(test)]
@@ -84,22 +114,37 @@ mod tests {
     fn names_with_commas_quotes_and_line_breaks_come_back() {
         let scratch = Scratch::new("index");
         let path = scratch.path().join("trials.csv");
-        let entry = |task: &str, value: &str| IndexEntry {
-            id: "a1".parse().unwrap(),
+        let entry = |id: &str, task: &str, value: &str| IndexEntry {
+            id: id.parse().unwrap(),
             epochs: 3,
             task: task.to_owned(),
             mechanism: "topk:5".to_owned(),
             seed: 7,
             point: vec![("data.length".to_owned(), value.to_owned())],
         };
-        let entries = [entry("plain", "20..40"), entry("a,b \"c\"", ""), entry("two\nlines", "\r\n,")];
+        let entries =
+            [entry("a1", "plain", "20..40"), entry("a2", "a,b \"c\"", ""), entry("a3", "two\nlines", "\r\n,")];
         write(&path, &entries).unwrap();
         assert_eq!(read(&path).unwrap(), entries);
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(
-            text.starts_with(
-                "trial,epochs,task,mechanism,seed,data.length\n00000000000000a1,3,plain,topk:5,7,20..40\n"
-            )
-        );
+        assert!(text.starts_with(
+            "trial,epochs,task,mechanism,seed,data.length,check\n00000000000000a1,3,plain,topk:5,7,20..40,"
+        ));
+        for (from, to) in [(",3,plain", ",4,plain"), ("topk:5,7,20", "full,7,20"), ("20..40", "20..41"), ("a1,", "a2,")]
+        {
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            assert!(read(&path).unwrap_err().to_string().contains("line 2: its checksum is wrong"), "{from}");
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for wrong in [&[lines[0], lines[1]][..], &[lines[0], lines[2], lines[1]]] {
+            std::fs::write(&path, wrong.join("\n")).unwrap();
+            assert!(read(&path).unwrap_err().to_string().contains("line 2: its checksum is wrong"));
+        }
+        // As earlier versions wrote it.
+        std::fs::write(&path, "trial,epochs,task,mechanism,seed\n00000000000000a1,3,plain,topk:5,7\n").unwrap();
+        assert_eq!(read(&path).unwrap(), [IndexEntry { point: Vec::new(), ..entries[0].clone() }]);
+        let twice = "00000000000000a1,3,plain,topk:5,7\n".repeat(2);
+        std::fs::write(&path, format!("trial,epochs,task,mechanism,seed\n{twice}")).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("line 3: this trial has a line already"));
     }
 }

@@ -3,12 +3,12 @@
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
 use crate::environment::{host, utc_now};
-use crate::files::{self, Aside};
+use crate::{StoreError, disk, files};
 
 /// The process that holds a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Lease {
         files::create_folder(folder)?;
         let path = folder.join("lock");
         let failed = |error| StoreError::io("lock", &path, error);
-        let mut file = open(&path)?;
+        let mut file = disk::open_lock(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
                 let holder = Holder { pid: std::process::id(), host: host(), since: utc_now() };
@@ -58,7 +58,10 @@ impl Lease {
                     .and_then(|()| file.rewind())
                     .and_then(|()| file.write_all(text.as_bytes()))
                     .map_err(failed)?;
-                remove_parts(folder);
+                // Nobody else writes here now.
+                for folder in [folder, &folder.join("snapshots")] {
+                    files::remove_parts(folder, Duration::ZERO);
+                }
                 Ok(Taken::Lease(Lease { file, folder: folder.to_owned() }))
             }
             Err(TryLockError::WouldBlock) => {
@@ -70,37 +73,51 @@ impl Lease {
         }
     }
 
-    /// Waits for the lease of a folder that exists.
-    pub(crate) fn wait(folder: &Path) -> Result<Self, StoreError> {
-        let path = folder.join("lock");
-        let file = open(&path)?;
-        file.lock().map_err(|error| StoreError::io("lock", &path, error))?;
-        Ok(Lease { file, folder: folder.to_owned() })
+    /// Waits for the lease of a folder. `is_patient` is told who has it every now and then, and says whether to go on
+    /// waiting; without patience there is no lease.
+    pub(crate) fn wait(
+        folder: &Path,
+        is_patient: &mut dyn FnMut(Option<&Holder>) -> bool,
+    ) -> Result<Option<Self>, StoreError> {
+        loop {
+            match Lease::take(folder)? {
+                Taken::Lease(lease) => return Ok(Some(lease)),
+                Taken::Held(holder) if !is_patient(holder.as_ref()) => return Ok(None),
+                Taken::Held(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
     }
 
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
-}
 
-fn open(path: &Path) -> Result<File, StoreError> {
-    let options = || File::options().read(true).write(true).create(true).truncate(false).open(path);
-    options().map_err(|error| StoreError::io("lock", path, error))
-}
-
-/// Removes what a process that was killed left half written. Nothing depends on it.
-fn remove_parts(folder: &Path) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if Aside::is_name(&entry.file_name()) {
-            let _ = std::fs::remove_file(entry.path());
+    /// Makes sure that this is still the lease of the folder. If somebody removed the folder, another process may have made
+    /// it anew and hold a lease of its own.
+    pub fn confirm(&self) -> Result<(), StoreError> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let path = self.folder.join("lock");
+            let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
+            let mine = self.file.metadata().map(identity).ok();
+            if mine.is_none() || std::fs::symlink_metadata(&path).map(identity).ok() != mine {
+                let gone = "it was removed while this process worked on its folder, so another one may have it now";
+                return Err(StoreError::io("keep", &path, std::io::Error::other(gone)));
+            }
         }
+        Ok(())
     }
 }
 
 /// Who holds the lease of a folder, if anybody does. A process that wants to take it at this very moment tries again.
 pub(crate) fn holder(folder: &Path) -> Option<Option<Holder>> {
-    let mut file = File::open(folder.join("lock")).ok()?;
+    let path = folder.join("lock");
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let mut file = File::open(path).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();

@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/experiment.toml                    the experiment, as a file that gives the same trials again
 //! DIR/trials.csv                         one line per trial: its folder, mechanism, seed, values on the grid
+//! DIR/trials/experiment.toml             a copy of the first, should it be damaged
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
 //! DIR/trials/<id>/status.json            how far it is, and its result on the test split
@@ -19,13 +20,19 @@
 //! DIR/trials/<id>/lock                   held by the process that works on the trial; surfaces have one too
 //! ```
 //!
-//! Everything but the first two is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
-//! `*.jsonl`) are appended, never rewritten; every line says the version of its format, and a reader can follow them with a
-//! [`Cursor`]. All other files are replaced as a whole.
+//! Everything but the first three is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
+//! `*.jsonl`) are appended, never rewritten; every line says the version of its format and has a checksum, and a reader can
+//! follow them with a [`Cursor`]. All other files are replaced as a whole.
+//!
+//! An error of the system ([`StoreError::Io`]) is never taken for damage ([`StoreError::Damaged`]): only what is proven to
+//! be damaged is set aside and made again.
 //!
 //! | to find | look in |
 //! |---|---|
+//! | every operation on files, and how tests watch them | [`disk`] |
 //! | writing so that nothing is lost | [`files`] |
+//! | reading a whole run, what is damaged left out | [`Store::read`] |
+//! | finding and repairing damage | [`Store::damage`] |
 //! | the folder of a trial | [`TrialFolder`] |
 //! | what is recorded | [`records`] |
 //! | checkpoints | [`checkpoint`] |
@@ -34,8 +41,11 @@
 //! | who works on a folder | [`Lease`] |
 #![forbid(unsafe_code)]
 
+mod check;
 pub mod checkpoint;
 mod cursor;
+mod description;
+pub mod disk;
 mod environment;
 pub mod events;
 pub mod files;
@@ -48,10 +58,12 @@ pub mod surface;
 #[cfg(test)]
 mod testing;
 mod trial;
+mod verify;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
@@ -59,13 +71,12 @@ pub use environment::{Environment, Program, Session, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use index::IndexEntry;
 pub use lease::{Holder, Lease, Taken};
-pub use records::{ProbeRecord, Sharpness, SharpnessRecord};
+pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Best, State, Status, TestResult};
-pub use stored::StoredTrial;
+pub use stored::{Contents, StoredTrial};
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
 pub use trial::{CheckpointName, TrialFolder};
 
-use files::Aside;
 use semfocus_core::{AnyName, Experiment, ExperimentError, TrialId};
 
 /// What went wrong with the files of a run.
@@ -131,6 +142,12 @@ pub enum StoreError {
         /// How the new one differs from it, in words.
         differences: Vec<String>,
     },
+    /// Numbers to be written are not finite.
+    #[error("some of its numbers are not finite, and {} cannot hold them", .path.display())]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+    },
     /// The stored experiment cannot be read; the message names the file.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
@@ -152,6 +169,17 @@ pub struct Store {
     dir: PathBuf,
 }
 
+/// A store that is ready to be written to.
+#[derive(Debug)]
+pub struct Created {
+    /// The store.
+    pub store: Store,
+    /// What was there before.
+    pub found: Found,
+    /// What was damaged and has been written again, in words.
+    pub repaired: Vec<String>,
+}
+
 /// What was in the folder of an experiment before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -166,7 +194,8 @@ pub enum Found {
 impl Store {
     /// Whether a folder is a run store.
     pub fn is_store(dir: &Path) -> bool {
-        dir.join("experiment.toml").is_file()
+        let store = Store { dir: dir.to_owned() };
+        store.experiment_path().is_file() || store.copy_path().is_file()
     }
 
     /// The store in a folder, to read from.
@@ -176,30 +205,50 @@ impl Store {
             return Err(no_store("there is no such folder"));
         }
         let store = Store { dir: dir.to_owned() };
-        if !store.experiment_path().is_file() {
+        if !Store::is_store(dir) {
             return Err(no_store("it has no experiment.toml; give the folder that `semfocus run` names at its end"));
         }
         Ok(store)
     }
 
-    /// The store for an experiment, to write to: a new folder, or one that holds the same experiment or a part of it.
-    pub fn create(dir: &Path, experiment: &Experiment, trials: &[IndexEntry]) -> Result<(Self, Found), StoreError> {
+    /// The store for an experiment, to write to: a new folder, or one that holds the same experiment or a part of it. Damaged
+    /// descriptions of the experiment are kept aside and written again. While another process describes it, `is_patient` is
+    /// told who does, and says whether to go on waiting; without patience there is no store.
+    pub fn create(
+        dir: &Path,
+        experiment: &Experiment,
+        trials: &[IndexEntry],
+        is_patient: &mut dyn FnMut(Option<&Holder>) -> bool,
+    ) -> Result<Option<Created>, StoreError> {
         let store = Store { dir: dir.to_owned() };
-        let exists = store.experiment_path().is_file();
-        if !exists && dir.exists() {
+        if !store.experiment_path().exists() && dir.exists() {
             store.refuse_foreign_files()?;
         }
         let folder = store.dir.join("trials");
         files::create_folder(&folder)?;
         // Two processes that begin at once describe the experiment one after the other.
-        let _lease = Lease::wait(&folder)?;
-        let found = if store.experiment_path().is_file() { store.compare(experiment, trials)? } else { Found::Nothing };
-        if found != Found::TheSame {
-            index::write(&store.dir.join("trials.csv"), trials)?;
-            // Last: a folder with this file is complete.
-            files::write_whole(&store.experiment_path(), described(experiment).as_bytes())?;
+        let Some(_lease) = Lease::wait(&folder, is_patient)? else { return Ok(None) };
+        files::remove_parts(&store.dir, Duration::ZERO);
+        let found = store.compare(experiment, trials)?;
+        let mut repaired = Vec::new();
+        let damaged = store.index().err().map(|error| (store.index_path(), error));
+        let damaged = damaged.into_iter().chain(store.experiment_damage()?);
+        for (path, error) in damaged.filter(|_| found != Found::Nothing) {
+            if matches!(error, StoreError::Io { .. }) {
+                return Err(error);
+            }
+            let kept = if path.exists() {
+                format!("it is kept as {}, and ", files::set_aside(&path)?.display())
+            } else {
+                String::new()
+            };
+            repaired.push(format!("{error}; {kept}it has been written again"));
         }
-        Ok((store, found))
+        if found != Found::TheSame || !repaired.is_empty() {
+            index::write(&store.index_path(), trials)?;
+            store.write_experiment(experiment)?;
+        }
+        Ok(Some(Created { store, found, repaired }))
     }
 
     /// The folder.
@@ -207,31 +256,18 @@ impl Store {
         &self.dir
     }
 
-    /// The experiment it holds.
-    pub fn experiment(&self) -> Result<Experiment, StoreError> {
-        let path = self.experiment_path();
-        let text = files::read_text(&path)?.ok_or_else(|| StoreError::damaged(&path, "it is missing"))?;
-        let name = path.display().to_string();
-        Ok(Experiment::from_toml(&name, &text)?)
-    }
-
     /// The trials that `trials.csv` lists, in their order.
     pub fn index(&self) -> Result<Vec<IndexEntry>, StoreError> {
-        index::read(&self.dir.join("trials.csv"))
+        index::read(&self.index_path())
     }
 
     /// The folder of a trial, whether it is there or not.
     pub fn trial(&self, id: TrialId) -> TrialFolder {
-        TrialFolder::new(self.dir.join("trials").join(id.to_string()))
+        TrialFolder::new(self.dir.join("trials").join(id.to_string()), id)
     }
 
-    /// The folders of all trials of the experiment, in their order.
-    pub fn trials(&self) -> Result<Vec<(IndexEntry, TrialFolder)>, StoreError> {
-        Ok(self.index()?.into_iter().map(|entry| (entry.clone(), self.trial(entry.id))).collect())
-    }
-
-    fn experiment_path(&self) -> PathBuf {
-        self.dir.join("experiment.toml")
+    fn index_path(&self) -> PathBuf {
+        self.dir.join("trials.csv")
     }
 
     /// A folder with files of other kinds is not ours to write into.
@@ -240,7 +276,7 @@ impl Store {
         for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             // Another process may be describing the same experiment at this moment.
-            if name != "trials" && name != "trials.csv" && !Aside::is_name(&name) {
+            if name != "trials" && name != "trials.csv" && !files::is_part(&name) {
                 let reason = format!("it has other files, such as {}; choose another folder with -o", name.display());
                 return Err(StoreError::NoStore { path: self.dir.clone(), reason });
             }
@@ -248,26 +284,43 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the experiment that is here is the given one or a part of it.
+    /// Whether the experiment that is here is the given one or a part of it. Of a damaged list of trials, the folders tell
+    /// which trials there are.
     fn compare(&self, experiment: &Experiment, trials: &[IndexEntry]) -> Result<Found, StoreError> {
+        let folders = self.folders()?;
+        if !self.experiment_path().exists() && !self.index_path().exists() && folders.is_empty() {
+            return Ok(Found::Nothing);
+        }
         let planned: HashMap<TrialId, usize> = trials.iter().map(|trial| (trial.id, trial.epochs)).collect();
-        let present = self.index()?;
-        let is_kept = |entry: &IndexEntry| planned.get(&entry.id).is_some_and(|epochs| *epochs >= entry.epochs);
-        if !present.iter().all(is_kept) {
-            let differences = experiment.differences(&self.experiment()?, &AnyName)?;
+        let present: Vec<(TrialId, usize)> = match self.index() {
+            Ok(index) => index.into_iter().map(|entry| (entry.id, entry.epochs)).collect(),
+            Err(StoreError::Damaged { .. }) => folders.into_iter().map(|folder| (folder.id(), 0)).collect(),
+            Err(error) => return Err(error),
+        };
+        if !present.iter().all(|(id, epochs)| planned.get(id).is_some_and(|planned| planned >= epochs)) {
+            let differences = match self.experiment() {
+                Ok(present) => experiment.differences(&present, &AnyName)?,
+                Err(_) => vec!["it has other trials".to_owned()],
+            };
             return Err(StoreError::OtherExperiment { path: self.dir.clone(), differences });
         }
-        let is_longer = present.iter().any(|entry| planned[&entry.id] != entry.epochs);
+        let is_longer = present.iter().any(|(id, epochs)| planned[id] != *epochs);
         let added = trials.len() - present.len();
-        let same_text = std::fs::read_to_string(self.experiment_path()).is_ok_and(|text| text == described(experiment));
-        Ok(if added == 0 && !is_longer && same_text { Found::TheSame } else { Found::Part(added) })
+        let is_the_same = added == 0 && !is_longer && self.is_described_as(experiment)?;
+        Ok(if is_the_same { Found::TheSame } else { Found::Part(added) })
     }
-}
 
-/// The experiment as it is stored.
-fn described(experiment: &Experiment) -> String {
-    format!(
-        "# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}",
-        experiment.to_toml()
-    )
+    /// The folders of trials that are there, whether a list says so or not.
+    fn folders(&self) -> Result<Vec<TrialFolder>, StoreError> {
+        let path = self.dir.join("trials");
+        let failed = |error| StoreError::io("read the folder", &path, error);
+        let mut folders = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let id = name.to_str().filter(|name| name.len() == 16).and_then(|name| name.parse().ok());
+            folders.extend(id.map(|id| self.trial(id)));
+        }
+        folders.sort_by_key(TrialFolder::id);
+        Ok(folders)
+    }
 }

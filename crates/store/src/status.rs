@@ -1,7 +1,14 @@
-//! `status.json`: how far a trial is.
+//! `status.json`: how far a trial is. What the record of epochs says counts more: see [`TrialFolder::state`].
+//!
+//! [`TrialFolder::state`]: crate::TrialFolder::state
+
+use std::path::Path;
 
 use semfocus_core::Evaluation;
 use serde::{Deserialize, Serialize};
+
+use crate::check::check;
+use crate::{StoreError, files};
 
 /// How a trial stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +28,8 @@ pub enum State {
     Diverged,
     /// An error ended it; it is tried again when the same command is given again.
     Failed,
+    /// Its files cannot be read, or are damaged: it has no results until `semfocus run` has repaired it. Never written.
+    Unreadable,
 }
 
 impl State {
@@ -39,6 +48,7 @@ impl State {
             State::Stopped => "stopped",
             State::Diverged => "diverged",
             State::Failed => "failed",
+            State::Unreadable => "unreadable",
         }
     }
 }
@@ -77,6 +87,9 @@ pub struct Status {
     pub diverged_in: Option<usize>,
     /// What ended it, if something did.
     pub message: Option<String>,
+    /// Lines of `probes.jsonl` that were complete when this was written.
+    #[serde(default)]
+    pub probes: usize,
     /// Floating-point operations of training for one epoch, evaluation left out.
     #[serde(default)]
     pub epoch_flops: Option<f64>,
@@ -85,4 +98,113 @@ pub struct Status {
     pub test: Option<TestResult>,
     /// When this was written.
     pub updated: String,
+}
+
+/// The file: a status and its checksum, which files of earlier versions do not have.
+#[derive(Serialize, Deserialize)]
+struct Checked<S> {
+    #[serde(flatten)]
+    status: S,
+    #[serde(default)]
+    check: Option<String>,
+}
+
+impl Status {
+    /// How a trial stands whose record has so many epochs of those that are planned. The status alone is not believed: it
+    /// may be from before the record was damaged, or from before the trial was made longer.
+    pub(crate) fn state_with(status: Option<&Self>, recorded: usize, planned: usize) -> State {
+        match status {
+            Some(status) if status.state == State::Diverged && status.epoch == recorded => State::Diverged,
+            Some(status) if status.state.is_over() && status.state != State::Diverged && recorded >= planned => {
+                State::Finished
+            }
+            Some(status) if status.state == State::Stopped && status.epoch == recorded => State::Stopped,
+            Some(status) if status.state == State::Failed => State::Failed,
+            None if recorded == 0 => State::Waiting,
+            _ => State::Interrupted,
+        }
+    }
+
+    fn check(&self, owner: &str) -> String {
+        check(owner, &serde_json::to_string(self).expect("plain fields can be written"))
+    }
+
+    pub(crate) fn write(&self, path: &Path, owner: &str) -> Result<(), StoreError> {
+        files::write_json(path, &Checked { status: self, check: Some(self.check(owner)) })
+    }
+
+    pub(crate) fn read(path: &Path, owner: &str) -> Result<Option<Self>, StoreError> {
+        let Some(json) = files::read_json::<serde_json::Value>(path)? else { return Ok(None) };
+        // Earlier versions had neither of them.
+        let has_check = json.get("check").is_some() || json.get("probes").is_some();
+        let checked = serde_json::from_value(json).map_err(|error| StoreError::damaged(path, error.to_string()));
+        let Checked::<Status> { status, check } = checked?;
+        let accuracies = status.test.iter().flat_map(|test| [test.last.accuracy, test.best.accuracy]);
+        if has_check && check != Some(status.check(owner)) {
+            return Err(StoreError::damaged(path, "its checksum is wrong"));
+        }
+        if accuracies.chain(status.best.map(|best| best.heldout_accuracy)).any(|x| !(0.0..=1.0).contains(&x)) {
+            return Err(StoreError::damaged(path, "expected accuracies from 0 to 1"));
+        }
+        Ok(Some(status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    fn status(state: State, epoch: usize) -> Status {
+        let evaluation = Evaluation { loss: 1.0 / 3.0, accuracy: 2.0 / 3.0 };
+        Status {
+            state,
+            epoch,
+            epochs: 7,
+            best: Some(Best { epoch: 2, heldout_accuracy: 1.0 / 3.0 }),
+            diverged_in: None,
+            message: Some("why".to_owned()),
+            probes: 0,
+            epoch_flops: Some(1e9 / 3.0),
+            test: Some(TestResult { last: evaluation, best: evaluation }),
+            updated: "now".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_changed_status_is_found() {
+        let scratch = Scratch::new("status");
+        let path = scratch.path().join("status.json");
+        let written = status(State::Finished, 7);
+        written.write(&path, "a trial").unwrap();
+        assert_eq!(Status::read(&path, "a trial").unwrap(), Some(written));
+        assert!(Status::read(&path, "another trial").is_err());
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (from, to) in [
+            ("finished", "stopped"),
+            ("\"epoch\": 7", "\"epoch\": 8"),
+            ("0.6666", "0.7666"),
+            ("\"check\"", "\"chebk\""),
+        ] {
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            assert!(Status::read(&path, "a trial").unwrap_err().to_string().contains("checksum"), "{from}");
+        }
+    }
+
+    #[test]
+    fn the_record_counts_more_than_the_status() {
+        let state = |written, epoch, recorded| Status::state_with(Some(&status(written, epoch)), recorded, 7);
+        assert_eq!(state(State::Finished, 7, 7), State::Finished);
+        assert_eq!(state(State::Finished, 7, 2), State::Interrupted, "the record has lost epochs");
+        assert_eq!(state(State::Finished, 5, 5), State::Interrupted, "it has been made longer");
+        assert_eq!(state(State::Stopped, 5, 5), State::Stopped);
+        assert_eq!(state(State::Stopped, 5, 4), State::Interrupted);
+        assert_eq!(state(State::Stopped, 7, 7), State::Finished);
+        assert_eq!(state(State::Diverged, 3, 3), State::Diverged);
+        assert_eq!(state(State::Diverged, 3, 2), State::Interrupted);
+        assert_eq!(state(State::Running, 7, 7), State::Interrupted, "it died before it said that it was over");
+        assert_eq!(state(State::Failed, 0, 0), State::Failed);
+        assert_eq!(Status::state_with(None, 0, 7), State::Waiting);
+        assert_eq!(Status::state_with(None, 7, 7), State::Interrupted, "its result on the test split is missing");
+    }
 }

@@ -1,8 +1,20 @@
-//! A trial with everything that is recorded of it.
+//! Everything that a run has on record. What cannot be read is left out and named; one bad file costs one trial at most.
 
-use semfocus_core::{EpochRecord, TrialSettings};
+use semfocus_core::settings::find;
+use semfocus_core::{EpochRecord, Experiment, Point, TrialSettings};
 
-use crate::{Environment, IndexEntry, ProbeRecord, State, Status, Store, StoreError, TrialFolder};
+use crate::{Environment, IndexEntry, ProbeRecord, State, Status, Store, StoreError, TrialFolder, disk};
+
+/// A run: what is to be done, and what was.
+#[derive(Debug)]
+pub struct Contents {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// All trials of the experiment, in their order, those that have not begun included.
+    pub trials: Vec<StoredTrial>,
+    /// What cannot be read or is damaged, and was left out.
+    pub damage: Vec<StoreError>,
+}
 
 /// A trial with everything that is recorded of it but checkpoints and surfaces.
 #[derive(Clone, Debug)]
@@ -26,22 +38,132 @@ pub struct StoredTrial {
 }
 
 impl Store {
-    /// All trials of the experiment, in their order, those that have not begun included.
-    pub fn stored_trials(&self) -> Result<Vec<StoredTrial>, StoreError> {
-        self.trials()?
-            .into_iter()
-            .map(|(entry, folder)| {
-                let mut records = folder.records()?;
-                records.truncate(entry.epochs);
-                let state = match folder.state()? {
-                    State::Finished if records.len() < entry.epochs => State::Interrupted, // it has been made longer
-                    state => state,
-                };
-                let settings = folder.exists().then(|| folder.settings()).transpose()?;
-                let environment = folder.environment()?;
-                let (probes, status) = (folder.probes()?, folder.status()?);
-                Ok(StoredTrial { entry, folder, settings, state, status, records, probes, environment })
-            })
-            .collect()
+    /// Reads everything. Trials whose settings or epochs cannot be read are [`State::Unreadable`] and have no epochs.
+    pub fn read(&self) -> Result<Contents, StoreError> {
+        let mut damage: Vec<StoreError> = self.experiment_damage()?.into_iter().map(|(_, error)| error).collect();
+        let experiment = self.experiment()?;
+        let index = self.index().unwrap_or_else(|error| {
+            damage.push(error);
+            self.index_from_folders(&experiment, &mut damage)
+        });
+        let trials = index.into_iter().map(|entry| self.read_trial(entry, &experiment, &mut damage)).collect();
+        Ok(Contents { experiment, trials, damage })
     }
+
+    fn read_trial(&self, entry: IndexEntry, experiment: &Experiment, damage: &mut Vec<StoreError>) -> StoredTrial {
+        let folder = self.trial(entry.id);
+        let mut trial = StoredTrial {
+            entry,
+            folder,
+            settings: None,
+            state: State::Waiting,
+            status: None,
+            records: Vec::new(),
+            probes: Vec::new(),
+            environment: None,
+        };
+        if trial.folder.path().symlink_metadata().is_err() {
+            return trial;
+        }
+        if let Err(error) = trial.read_essentials(experiment, damage) {
+            trial.state = State::Unreadable;
+            damage.push(error);
+            return trial;
+        }
+        let folder = &trial.folder;
+        let status = folder.status();
+        if matches!(status, Ok(None)) && !trial.records.is_empty() {
+            damage.push(StoreError::damaged(&folder.file("status.json"), "it is missing"));
+        }
+        trial.status = noted(status, damage).flatten();
+        trial.probes = noted(folder.probes(), damage).unwrap_or_default();
+        trial.environment = noted(folder.environment(), damage).flatten();
+        let recorded = trial.records.len();
+        if let Some(status) = trial.status.as_ref().filter(|status| status.epoch > recorded) {
+            let reason = format!("it has {recorded} of the {} epochs that were complete", status.epoch);
+            damage.push(StoreError::damaged(&folder.record_path(), reason));
+        }
+        trial.state = folder.state(recorded, trial.entry.epochs);
+        trial.records.truncate(trial.entry.epochs);
+        trial
+    }
+
+    /// The trials that have begun, from their own files, in the order of the experiment.
+    fn index_from_folders(&self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Vec<IndexEntry> {
+        let folders = noted(self.folders(), damage).unwrap_or_default();
+        let begun = folders.into_iter().filter(TrialFolder::exists);
+        let mut entries: Vec<IndexEntry> = begun
+            .filter_map(|folder| {
+                let settings = noted(folder.settings(), damage)?;
+                let TrialSettings { task, mechanism, seed, training, .. } = &settings;
+                Some(IndexEntry {
+                    id: folder.id(),
+                    epochs: training.epochs,
+                    task: task.clone(),
+                    mechanism: mechanism.clone(),
+                    seed: *seed,
+                    point: point_of(&settings, experiment),
+                })
+            })
+            .collect();
+        let place = |entry: &IndexEntry| {
+            let seed = experiment.seeds.iter().position(|seed| *seed == entry.seed);
+            let mechanism = experiment.mechanisms.iter().position(|name| *name == entry.mechanism);
+            let axes = experiment.axes();
+            let values = entry
+                .point
+                .iter()
+                .zip(&axes)
+                .map(|((_, value), (_, all))| all.iter().position(|other| written(other) == *value));
+            (seed, values.collect::<Vec<_>>(), mechanism)
+        };
+        entries.sort_by_cached_key(place);
+        entries
+    }
+}
+
+impl StoredTrial {
+    /// Reads what a trial is of no use without. Its own settings, whose hash is its id, count more than the list of trials.
+    fn read_essentials(&mut self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Result<(), StoreError> {
+        let path = self.folder.path();
+        disk::check_folder(path).map_err(|error| StoreError::io("open", path, error))?;
+        if !self.folder.exists() {
+            return Ok(());
+        }
+        let settings = self.folder.settings()?;
+        self.records = self.folder.records()?;
+        let own = (&settings.mechanism, settings.seed, point_of(&settings, experiment));
+        if own != (&self.entry.mechanism, self.entry.seed, self.entry.point.clone()) {
+            let reason = format!("it lists trial {} as {}", self.entry.id, self.entry.title());
+            damage.push(StoreError::damaged(std::path::Path::new("trials.csv"), reason));
+            (self.entry.mechanism, self.entry.seed, self.entry.point) = (own.0.clone(), own.1, own.2);
+        }
+        self.settings = Some(settings);
+        Ok(())
+    }
+}
+
+/// The values of a trial on the axes of a grid, as the experiment writes them.
+fn point_of(settings: &TrialSettings, experiment: &Experiment) -> Point {
+    let value = |(path, values): (&'static str, Vec<toml::Value>)| {
+        let setting = find(path)?;
+        let present = setting.get(settings);
+        let is_present = |value: &&toml::Value| {
+            let mut other = settings.clone();
+            setting.set(&mut other, value).is_ok() && setting.get(&other) == present
+        };
+        let value = values.iter().find(is_present).or(present.as_ref())?;
+        Some((path.to_owned(), written(value)))
+    };
+    experiment.axes().into_iter().filter_map(value).collect()
+}
+
+/// A value on an axis as text.
+fn written(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// What could be read; what is wrong is noted.
+fn noted<T>(result: Result<T, StoreError>, damage: &mut Vec<StoreError>) -> Option<T> {
+    result.map_err(|error| damage.push(error)).ok()
 }

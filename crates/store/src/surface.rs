@@ -8,13 +8,18 @@ use std::path::{Path, PathBuf};
 use semfocus_core::{Evaluation, Key};
 use serde::{Deserialize, Serialize};
 
+use crate::check::check;
 use crate::cursor::Cursor;
 use crate::{StoreError, TrialFolder, files};
 
-/// The version of the format that is written, also the last column of every cell; versions up to it can be read.
-const FORMAT: u32 = 1;
+/// The version of the format that is written, also the last column of every cell; versions up to it can be read. From
+/// version 2 on, the column before it is a checksum of the cell. A file that was begun in version 1 is continued in it.
+const FORMAT: u32 = 2;
 
-const HEADER: &str = "cell,x,y,loss,accuracy,format";
+const HEADERS: [&str; 2] = ["cell,x,y,loss,accuracy,format", "cell,x,y,loss,accuracy,check,format"];
+
+/// Cells in a row of the largest grid.
+pub const MAX_SIDE: usize = 501;
 
 /// A square grid from -range to range in both directions, row by row from the smallest y on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,47 +122,82 @@ impl SurfaceFolder {
         &self.settings
     }
 
-    /// Describes the surface, and drops a cell that was being written when a process died.
-    pub fn begin(&self) -> Result<(), StoreError> {
-        let path = self.path.join("surface.json");
-        if !path.exists() {
-            files::write_json(&path, &Description { format: FORMAT, settings: self.settings.clone() })?;
+    /// Describes the surface, and drops a cell that was being written when a process died. Damaged files are kept aside,
+    /// and their new names given: their cells are evaluated again.
+    pub fn begin(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let mut kept = Vec::new();
+        let (description, cells) = (self.path.join("surface.json"), self.cells_path());
+        for (path, found) in [(&description, self.describe()), (&cells, self.cells().map(|_| ()))] {
+            match found {
+                Err(StoreError::Damaged { .. }) => kept.push(files::set_aside(path)?),
+                other => other?,
+            }
+        }
+        if !description.exists() {
+            files::write_json(&description, &Description { format: FORMAT, settings: self.settings.clone() })?;
         }
         let mut cursor = Cursor::default();
-        cursor.read(&self.cells_path())?;
-        if self.cells_path().exists() { files::truncate(&self.cells_path(), cursor.bytes()) } else { Ok(()) }
+        cursor.read(&cells)?;
+        files::shorten(&cells, cursor.bytes())?;
+        Ok(kept)
+    }
+
+    /// Checks the description against what is evaluated.
+    fn describe(&self) -> Result<(), StoreError> {
+        let path = self.path.join("surface.json");
+        match description(&self.path)? {
+            Some(found) if found != self.settings => Err(StoreError::damaged(&path, "it describes another surface")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the description is there and in order.
+    pub fn is_described(&self) -> Result<bool, StoreError> {
+        match self.describe() {
+            Err(StoreError::Damaged { .. }) => Ok(false),
+            result => result.map(|()| self.path.join("surface.json").exists()),
+        }
     }
 
     /// The cells that are on the disk: always the first ones, in their order.
     pub fn cells(&self) -> Result<Vec<Evaluation>, StoreError> {
         let path = self.cells_path();
         let lines = Cursor::default().read(&path)?;
-        let damaged = |line: usize| {
-            let reason = format!("line {line}: expected {HEADER}; remove the file to evaluate its cells again");
-            StoreError::damaged(&path, reason)
-        };
-        let mut cells = Vec::new();
+        let damaged = |line: usize, reason: &str| StoreError::damaged(&path, format!("line {line}: {reason}"));
+        let (mut cells, mut begun) = (Vec::new(), FORMAT);
         for (number, _, line) in lines.iter() {
             if number == 1 {
-                if line != HEADER {
-                    return Err(damaged(1));
-                }
+                let format = (1..).zip(HEADERS).find(|(_, header)| *header == line).map(|(format, _)| format);
+                begun = format.ok_or_else(|| damaged(1, &format!("expected {}", HEADERS[1])))?;
                 continue;
             }
-            let fields: Vec<&str> = line.split(',').collect();
-            let &[cell, _, _, loss, accuracy, format] = &fields[..] else { return Err(damaged(number)) };
-            match format.parse() {
-                Ok(format) if format > FORMAT => return Err(StoreError::Newer { path, format, known: FORMAT }),
-                Ok(FORMAT) => {}
-                _ => return Err(damaged(number)),
+            let format = line.rsplit(',').next().and_then(|format| format.parse().ok());
+            if let Some(format) = format.filter(|format| *format > FORMAT) {
+                return Err(StoreError::Newer { path, format, known: FORMAT });
             }
-            let is_next = cell.parse() == Ok(cells.len()) && cells.len() < self.settings.grid.cells();
-            match (is_next, loss.parse(), accuracy.parse()) {
-                (true, Ok(loss), Ok(accuracy)) => cells.push(Evaluation { loss, accuracy }),
-                _ => return Err(damaged(number)),
+            if format != Some(begun) || cells.len() >= self.settings.grid.cells() {
+                return Err(damaged(number, "expected the next cell"));
             }
+            let cell = self.cell(cells.len(), line, begun).ok_or_else(|| damaged(number, "it is not the next cell"))?;
+            cells.push(cell);
         }
         Ok(cells)
+    }
+
+    /// What a line says, if it is that of this cell and as it was written.
+    fn cell(&self, number: usize, line: &str, format: u32) -> Option<Evaluation> {
+        let mut fields = line.split(',').skip(3);
+        let value = Evaluation { loss: fields.next()?.parse().ok()?, accuracy: fields.next()?.parse().ok()? };
+        (self.line(number, value, format) == line && (0.0..=1.0).contains(&value.accuracy)).then_some(value)
+    }
+
+    fn line(&self, number: usize, Evaluation { loss, accuracy }: Evaluation, format: u32) -> String {
+        let (x, y) = self.settings.grid.place(number);
+        let values = format!("{number},{x},{y},{loss},{accuracy}");
+        match format {
+            1 => format!("{values},{format}"),
+            _ => format!("{values},{},{format}", check(&self.settings.name(), &values)),
+        }
     }
 
     /// Adds the cells that follow the first `done`; they are on the disk when this returns.
@@ -165,12 +205,10 @@ impl SurfaceFolder {
         if cells.is_empty() {
             return Ok(());
         }
-        let line = |(number, Evaluation { loss, accuracy }): (usize, &Evaluation)| {
-            let (x, y) = self.settings.grid.place(number);
-            format!("{number},{x},{y},{loss},{accuracy},{FORMAT}\n")
-        };
-        let lines: String = (done..).zip(cells).map(line).collect();
-        let header = if done == 0 { format!("{HEADER}\n") } else { String::new() };
+        let begun = files::read_text(&self.cells_path())?.filter(|text| text.starts_with(HEADERS[0]));
+        let format = if done > 0 && begun.is_some() { 1 } else { FORMAT };
+        let lines: String = (done..).zip(cells).map(|(cell, value)| self.line(cell, *value, format) + "\n").collect();
+        let header = if done == 0 { format!("{}\n", HEADERS[format as usize - 1]) } else { String::new() };
         files::append(&self.cells_path(), &(header + &lines))
     }
 
@@ -180,18 +218,21 @@ impl SurfaceFolder {
 }
 
 impl TrialFolder {
-    /// The complete surfaces of the trial, by epoch, directions and draw.
-    pub fn surfaces(&self) -> Result<Vec<StoredSurface>, StoreError> {
+    /// The complete surfaces of the trial, by epoch, directions and draw, and what is wrong with those that cannot be read.
+    pub fn surfaces(&self) -> (Vec<StoredSurface>, Vec<StoreError>) {
         let entries = std::fs::read_dir(self.path().join("surfaces")).into_iter().flatten().flatten();
-        let mut found = Vec::new();
+        let (mut found, mut wrong) = (Vec::new(), Vec::new());
         for entry in entries {
-            found.extend(read(&entry.path())?);
+            match read(&entry.path()) {
+                Ok(surface) => found.extend(surface),
+                Err(error) => wrong.push(error),
+            }
         }
         found.sort_by_cached_key(|StoredSurface { settings, .. }| {
             let SurfaceSettings { epoch, directions, seed, draw, .. } = settings;
             (*epoch, directions.clone(), *seed, *draw, settings.name())
         });
-        Ok(found)
+        (found, wrong)
     }
 
     /// A complete surface by its name.
@@ -202,15 +243,28 @@ impl TrialFolder {
 
 /// The surface in a folder, if it is complete.
 fn read(path: &Path) -> Result<Option<StoredSurface>, StoreError> {
-    let file = path.join("surface.json");
-    let Some(Description { format, settings }) = files::read_json::<Description>(&file)? else { return Ok(None) };
-    if format > FORMAT {
-        return Err(StoreError::Newer { path: file, format, known: FORMAT });
-    }
+    let Some(settings) = description(path)? else { return Ok(None) };
     let folder = SurfaceFolder { path: path.to_owned(), settings };
     let values = folder.cells()?;
     let is_complete = values.len() == folder.settings.grid.cells();
     Ok(is_complete.then_some(StoredSurface { settings: folder.settings, values }))
+}
+
+/// What the surface in a folder is; the name of the folder is a hash of it.
+fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
+    let path = folder.join("surface.json");
+    let Some(Description { format, settings }) = files::read_json::<Description>(&path)? else { return Ok(None) };
+    if format > FORMAT {
+        return Err(StoreError::Newer { path, format, known: FORMAT });
+    }
+    let Grid { side, range } = settings.grid;
+    if !(2..=MAX_SIDE).contains(&side) || !range.is_finite() {
+        return Err(StoreError::damaged(&path, format!("expected a grid of 2 to {MAX_SIDE} cells in a row")));
+    }
+    if folder.file_name().is_some_and(|name| name != settings.name().as_str()) {
+        return Err(StoreError::damaged(&path, "it does not belong to this folder"));
+    }
+    Ok(Some(settings))
 }
 
 #[cfg(test)]
@@ -221,7 +275,7 @@ mod tests {
     #[test]
     fn cells_are_appended_in_their_order_and_found_again_by_name() {
         let scratch = Scratch::new("surface");
-        let trial = TrialFolder::new(scratch.path().to_owned());
+        let trial = TrialFolder::new(scratch.path().join("00000000000000a1"), "a1".parse().unwrap());
         let settings = SurfaceSettings {
             epoch: 3,
             weights: "abc".to_owned(),
@@ -249,6 +303,21 @@ mod tests {
         let stored = trial.surface(&settings.name()).unwrap().unwrap();
         assert_eq!((&stored.settings, stored.values.len(), stored.values[8]), (&settings, 9, value(8)));
         assert_eq!(stored.settings.name(), settings.name());
-        assert_eq!(trial.surfaces().unwrap(), [stored]);
+        assert_eq!(trial.surfaces().0, [stored.clone()]);
+        // A changed value is found, and its cells are evaluated again.
+        let text = std::fs::read_to_string(&cells).unwrap();
+        std::fs::write(&cells, text.replacen(",0.25,", ",0.26,", 1)).unwrap();
+        let (found, wrong) = trial.surfaces();
+        assert!(found.is_empty() && wrong[0].to_string().contains("line 2: it is not the next cell"), "{wrong:?}");
+        assert_eq!(folder.begin().unwrap(), [folder.path().join("cells.csv.refused")]);
+        assert_eq!(folder.cells().unwrap(), []);
+        // So is a description that is not that of the folder, or of a grid that nobody could have asked for.
+        let json = folder.path().join("surface.json");
+        let text = std::fs::read_to_string(&json).unwrap();
+        for (from, to) in [("\"side\": 3", "\"side\": 1000000000"), ("\"samples\": 10", "\"samples\": 11")] {
+            std::fs::write(&json, text.replacen(from, to, 1)).unwrap();
+            assert!(trial.surface(&settings.name()).is_err(), "{from}");
+            assert_eq!(folder.begin().unwrap().len(), 1);
+        }
     }
 }

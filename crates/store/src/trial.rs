@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use semfocus_core::{EpochRecord, TrialSettings};
+use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
 use crate::cursor::Cursor;
+use crate::files::Aside;
 use crate::lease::{self, Holder, Lease, Taken};
 use crate::records::{Epochs, Log, ProbeRecord, SharpnessRecord};
 use crate::{Environment, EventLog, Session, State, Status, StoreError, files};
@@ -38,19 +39,27 @@ impl CheckpointName {
 #[derive(Clone, Debug)]
 pub struct TrialFolder {
     path: PathBuf,
+    id: TrialId,
 }
 
 impl TrialFolder {
-    /// The folder at a path, whether it is there or not.
-    pub fn new(path: PathBuf) -> Self {
-        TrialFolder { path }
+    /// The folder of a trial at a path, whether it is there or not.
+    pub fn new(path: PathBuf, id: TrialId) -> Self {
+        TrialFolder { path, id }
+    }
+
+    /// The folder at a path whose name is the id of a trial.
+    fn named(path: PathBuf) -> Option<Self> {
+        // In the folder itself, its path may be `.`.
+        let full = if path.file_name().is_some() { path.clone() } else { path.canonicalize().ok()? };
+        let id = full.file_name()?.to_str().filter(|name| name.len() == 16)?.parse().ok()?;
+        Some(TrialFolder { path, id })
     }
 
     /// The trial that a person names: a folder, or `RUN/ID` or `RUN/trials/ID`, where the first digits of the id are
     /// enough.
     pub fn find(path: &Path) -> Result<Self, StoreError> {
-        let here = TrialFolder::new(path.to_owned());
-        if here.exists() {
+        if let Some(here) = TrialFolder::named(path.to_owned()).filter(Self::exists) {
             return Ok(here);
         }
         let prefix = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -63,7 +72,8 @@ impl TrialFolder {
         for dir in [parent.to_owned(), parent.join("trials")] {
             let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
             let fits = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
-            found.extend(entries.filter(fits).map(|entry| TrialFolder::new(entry.path())).filter(Self::exists));
+            found
+                .extend(entries.filter(fits).filter_map(|entry| TrialFolder::named(entry.path())).filter(Self::exists));
         }
         found.sort_by(|one, other| one.path.cmp(&other.path));
         let wrong = |reason: String| StoreError::NoTrial { path: path.to_owned(), reason };
@@ -82,9 +92,14 @@ impl TrialFolder {
         &self.path
     }
 
+    /// The trial.
+    pub fn id(&self) -> TrialId {
+        self.id
+    }
+
     /// Whether the trial has begun.
     pub fn exists(&self) -> bool {
-        self.file("trial.toml").is_file()
+        ["trial.toml", "epochs.csv", "last.safetensors"].iter().any(|name| self.file(name).symlink_metadata().is_ok())
     }
 
     /// Takes the lease of the folder, or says who has it.
@@ -103,17 +118,27 @@ impl TrialFolder {
         let text = files::read_text(&path)?.ok_or_else(|| StoreError::damaged(&path, "it is missing"))?;
         let table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| StoreError::damaged(&path, error.message()))?;
-        TrialSettings::from_table(&table).map_err(|reason| StoreError::damaged(&path, reason))
+        let settings = TrialSettings::from_table(&table).map_err(|reason| StoreError::damaged(&path, reason))?;
+        let id = TrialId::new(&settings);
+        if id != self.id {
+            return Err(StoreError::damaged(&path, format!("it has the settings of trial {id}")));
+        }
+        Ok(settings)
     }
 
-    /// Writes the settings, if they are not there already.
-    pub fn write_settings(&self, settings: &TrialSettings) -> Result<(), StoreError> {
+    /// Writes the settings, if they are not there already. A damaged file is kept aside, and its new name given.
+    pub fn write_settings(&self, settings: &TrialSettings) -> Result<Option<PathBuf>, StoreError> {
         let path = self.file("trial.toml");
         let text = toml::to_string(&settings.to_table()).expect("settings are plain values");
-        if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
-            return Ok(());
-        }
-        files::write_whole(&path, text.as_bytes())
+        let kept = match self.settings() {
+            // What does not belong to the identity, such as the number of epochs, may have changed.
+            Ok(_) if files::read(&path)?.is_some_and(|present| present == text.as_bytes()) => return Ok(None),
+            Err(StoreError::Damaged { .. }) if path.exists() => Some(files::set_aside(&path)?),
+            Ok(_) | Err(StoreError::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        files::write_whole(&path, text.as_bytes())?;
+        Ok(kept)
     }
 
     /// The epochs it has on record.
@@ -150,30 +175,35 @@ impl TrialFolder {
         log.cut(epochs)
     }
 
-    /// Moves the record of epochs out of the way, because it cannot be read or belongs to a checkpoint that is lost.
-    pub fn set_records_aside(&self) -> Result<PathBuf, StoreError> {
-        files::set_aside(self.epochs().path())
+    /// Moves a file of the trial out of the way because it is damaged, and gives its new name.
+    pub fn set_aside(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        files::set_aside(path)
+    }
+
+    /// Path of the record of epochs.
+    pub fn record_path(&self) -> PathBuf {
+        self.file("epochs.csv")
     }
 
     /// The last status that was written, if any was.
     pub fn status(&self) -> Result<Option<Status>, StoreError> {
-        files::read_json(&self.file("status.json"))
+        Status::read(&self.file("status.json"), &self.owner())
     }
 
     /// Writes the status.
     pub fn write_status(&self, status: &Status) -> Result<(), StoreError> {
-        files::write_json(&self.file("status.json"), status)
+        status.write(&self.file("status.json"), &self.owner())
     }
 
-    /// How the trial stands now.
-    pub fn state(&self) -> Result<State, StoreError> {
-        let written = self.status()?.map_or(State::Waiting, |status| status.state);
-        Ok(match written {
+    /// How the trial stands now, by its record of epochs and, where that does not say enough, by its status. A status that
+    /// cannot be read is as good as none.
+    pub fn state(&self, recorded: usize, planned: usize) -> State {
+        match Status::state_with(self.status().ok().flatten().as_ref(), recorded, planned) {
             over if over.is_over() => over,
             _ if self.holder().is_some() => State::Running,
-            State::Running => State::Interrupted,
+            State::Waiting if self.exists() => State::Interrupted,
             other => other,
-        })
+        }
     }
 
     /// With what, where and how it was run, if it was.
@@ -196,23 +226,22 @@ impl TrialFolder {
         self.file(name.file_name())
     }
 
-    /// Writes the last checkpoint, after keeping the one that was there as the previous one.
+    /// Writes the last checkpoint, after keeping the one that was there as the previous one. There is a last one at every
+    /// moment.
     pub fn write_last(&self, contents: &[u8]) -> Result<(), StoreError> {
         let last = self.checkpoint(CheckpointName::Last);
+        let failed = |error| StoreError::io("write", &last, error);
+        let aside = Aside::new(&last).map_err(failed)?;
+        aside.write(contents).map_err(failed)?;
         if last.exists() {
-            files::rename(&last, &self.checkpoint(CheckpointName::Previous))?;
+            files::keep_as(&last, &self.checkpoint(CheckpointName::Previous))?;
         }
-        files::write_whole(&last, contents)
+        aside.rename_to(&last).map_err(failed)
     }
 
     /// Writes the best checkpoint.
     pub fn write_best(&self, contents: &[u8]) -> Result<(), StoreError> {
         files::write_whole(&self.checkpoint(CheckpointName::Best), contents)
-    }
-
-    /// Moves a checkpoint out of the way because it was refused, and gives its new name.
-    pub fn refuse_checkpoint(&self, name: CheckpointName) -> Result<PathBuf, StoreError> {
-        files::set_aside(&self.checkpoint(name))
     }
 
     /// Path of the weights after an epoch at which the trial was probed.
@@ -238,26 +267,47 @@ impl TrialFolder {
         files::write_whole(&self.snapshot(epoch), contents)
     }
 
-    /// The probes on record, by ascending epoch: of several at one epoch the last.
+    /// The probes on record, by ascending epoch: of several at one epoch the one with the most examples, and of those the
+    /// last.
     pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
         let mut probes = self.probe_log().read()?;
+        // A status that cannot be read is another matter.
+        let expected = self.status().ok().flatten().map_or(0, |status| status.probes);
+        if probes.len() < expected {
+            let reason = format!("it has {} of the {expected} probes that were complete", probes.len());
+            return Err(StoreError::damaged(&self.file("probes.jsonl"), reason));
+        }
+        probes.sort_by_key(|probe| (probe.epoch, probe.samples));
         keep_last(&mut probes, |one, other| one.epoch == other.epoch);
-        probes.sort_by_key(|probe| probe.epoch);
         Ok(probes)
     }
 
-    /// Adds a probe.
-    pub fn append_probe(&self, record: &ProbeRecord) -> Result<(), StoreError> {
-        self.probe_log().append(record)
+    /// Number of probes on record, all of them.
+    pub fn probe_count(&self) -> Result<usize, StoreError> {
+        self.probe_log().count()
     }
 
-    /// Forgets the probes from an epoch on, which will be made again. A damaged file is kept aside, and its new name given.
-    pub fn cut_probes(&self, first: usize) -> Result<Option<PathBuf>, StoreError> {
-        match self.probe_log().cut(|probe| probe.epoch >= first) {
-            Ok(()) => Ok(None),
-            Err(StoreError::Damaged { .. }) => self.probe_log().set_aside().map(Some),
-            Err(error) => Err(error),
+    /// Adds a probe. Numbers that are not finite are refused: they could not be read again.
+    pub fn append_probe(&self, record: &ProbeRecord) -> Result<(), StoreError> {
+        self.probe_log().append_finite(record)
+    }
+
+    /// Forgets the probes from an epoch on, which will be made again. If `keep_aside`, because the trial goes further back
+    /// than training itself ever does, or if the file is damaged, what was there is kept, and its new name given.
+    pub fn cut_probes(&self, first: usize, keep_aside: bool) -> Result<Option<PathBuf>, StoreError> {
+        let log = self.probe_log();
+        let records = match log.read() {
+            Ok(records) => records,
+            Err(StoreError::Damaged { .. }) => return log.set_aside().map(Some),
+            Err(error) => return Err(error),
+        };
+        if !keep_aside || records.iter().all(|probe| probe.epoch < first) {
+            return log.cut(|probe| probe.epoch >= first).map(|()| None);
         }
+        let kept = log.set_aside()?;
+        let earlier = records.iter().take_while(|probe| probe.epoch < first);
+        earlier.into_iter().try_for_each(|probe| log.append(probe))?;
+        Ok(Some(kept))
     }
 
     /// What is on record about the sharpness of the trial's models, by ascending epoch: of several records about the same
@@ -271,7 +321,7 @@ impl TrialFolder {
 
     /// Adds a record of sharpness.
     pub fn append_sharpness(&self, record: &SharpnessRecord) -> Result<(), StoreError> {
-        self.sharpness_log().append(record)
+        self.sharpness_log().append_finite(record)
     }
 
     /// What happened while the trial was worked on.
@@ -280,18 +330,23 @@ impl TrialFolder {
     }
 
     fn epochs(&self) -> Epochs {
-        Epochs::new(self.file("epochs.csv"))
+        Epochs::new(self.record_path(), self.owner())
     }
 
     fn probe_log(&self) -> Log<ProbeRecord> {
-        Log::new(self.file("probes.jsonl"))
+        Log::new(self.file("probes.jsonl"), self.owner())
     }
 
     fn sharpness_log(&self) -> Log<SharpnessRecord> {
-        Log::new(self.file("sharpness.jsonl"))
+        Log::new(self.file("sharpness.jsonl"), self.owner())
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    /// What the checksums of its lines are made with.
+    fn owner(&self) -> String {
+        self.id.to_string()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::stats::{TimeToTarget, area_under_curve};
 
+/// Times are recorded in milliseconds: what took no time took less than one.
+const RESOLUTION: f64 = 0.001;
+
 /// The measures of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measures {
@@ -54,7 +57,7 @@ impl Measures {
         Some(Measures {
             time_to_target,
             flops: trial.status.as_ref().and_then(|status| status.epoch_flops).map(|epoch| epoch * up_to as f64),
-            seconds: records[..up_to].iter().map(|record| record.seconds).sum(),
+            seconds: records[..up_to].iter().map(|record| record.seconds).sum::<f64>().max(RESOLUTION),
             best_heldout_accuracy: best.heldout_accuracy,
             best_epoch: best.epoch,
             last_heldout_accuracy: last.heldout_accuracy,

@@ -15,7 +15,7 @@ pub mod speedup;
 pub mod verdict;
 
 use semfocus_core::{Experiment, Goal, Metric, Point, TrialSettings};
-use semfocus_store::{State, Store, StoredTrial};
+use semfocus_store::{Contents, State, Store, StoredTrial};
 use serde::Serialize;
 
 use crate::stats::{KaplanMeier, RestrictedMean, median};
@@ -95,6 +95,8 @@ pub struct Evidence {
     pub goal: Goal,
     /// One for each point of the grid; a single one without axes if there is no grid.
     pub points: Vec<PointEvidence>,
+    /// What cannot be read or is damaged and was left out, in words.
+    pub damage: Vec<String>,
 }
 
 /// Why a run cannot be evaluated.
@@ -108,9 +110,9 @@ pub enum EvidenceError {
 impl Evidence {
     /// Reads a store, finished or not.
     pub fn read(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
-        let experiment = store.experiment()?;
+        let Contents { experiment, trials, damage } = store.read()?;
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
-        for trial in store.stored_trials()? {
+        for trial in trials {
             let measures = Measures::new(&trial, goal);
             let point = trial.entry.point.clone();
             let observed = Observed { trial, measures };
@@ -121,7 +123,7 @@ impl Evidence {
         }
         let mechanisms = &experiment.mechanisms;
         let points = points.into_iter().map(|(point, trials)| PointEvidence::new(point, mechanisms, trials)).collect();
-        Ok(Evidence { experiment, goal, points })
+        Ok(Evidence { experiment, goal, points, damage: damage.iter().map(ToString::to_string).collect() })
     }
 
     /// Trials that have neither finished nor diverged: waiting, running, interrupted or failed.

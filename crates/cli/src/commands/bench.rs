@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::output::emit;
+use crate::talk::say;
 use crate::text::counted;
 
 #[derive(Debug, ClapArgs)]
@@ -30,6 +31,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     length: Vec<u32>,
+    /// Width of the model, and of its MLPs
+    #[arg(long, value_name = "D", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    width: u32,
+    /// Attention heads
+    #[arg(long, value_name = "H", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    heads: u32,
+    /// Width of a head [default: the width of the model divided by the heads]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    head_width: Option<u32>,
     /// Seconds to spend on each measurement
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
@@ -62,6 +72,9 @@ struct Report {
     instructions: &'static str,
     /// The same as scripts of earlier versions expect it.
     instruction_set: String,
+    width: usize,
+    heads: usize,
+    head_width: usize,
     cases: Vec<Case>,
 }
 
@@ -93,12 +106,15 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let time = Duration::from_secs_f64(args.seconds);
-    eprintln!("measuring matrix products on {threads} thread{} …", if threads == 1 { "" } else { "s" });
+    say!("measuring matrix products on {threads} thread{} …", if threads == 1 { "" } else { "s" });
     let mut report = Report {
         gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
         threads,
         instructions: InstructionSet::current().name(),
         instruction_set: format!("{:?}", InstructionSet::current()),
+        width: args.width as usize,
+        heads: args.heads as usize,
+        head_width: args.head_width.unwrap_or(args.width / args.heads).max(1) as usize,
         cases: Vec::new(),
     };
     for &length in &args.length {
@@ -106,10 +122,12 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
             let length = length as usize;
             let mut config = if length == 600 { ModelConfig::new(16, 10) } else { ModelConfig::new(3, 2) };
             config.blocks = if length == 600 { 10 } else { 5 };
+            (config.d_model, config.d_mlp) = (report.width, report.width);
+            (config.heads, config.d_head) = (report.heads, Some(report.head_width));
             if args.reference {
                 config.engine = semfocus_nn::Engine::Reference;
             }
-            eprintln!("measuring length {length}, {} …", attention.spec);
+            say!("measuring length {length}, {} …", attention.spec);
             let case = pool.install(|| measure(config, attention.clone(), length, time, report.gemm_gflops))?;
             report.cases.push(case);
         }
@@ -196,9 +214,10 @@ fn peak_memory_mib() -> Option<f64> {
 }
 
 fn print_table(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { gemm_gflops, threads, instructions, cases, .. } = report;
+    let Report { gemm_gflops, threads, instructions, width, heads, head_width, cases, .. } = report;
     writeln!(out, "{}, {instructions}; matrix products reach {gemm_gflops:.0} GFLOP/s", counted(*threads, "thread"))?;
-    writeln!(out, "batch {BATCH}, width 64; share = useful arithmetic / what matrix products could do")?;
+    writeln!(out, "batch {BATCH}, width {width}, {} of width {head_width}", counted(*heads, "head"))?;
+    writeln!(out, "share = useful arithmetic / what matrix products could do")?;
     writeln!(out)?;
     writeln!(out, "                            training              evaluation            peak")?;
     writeln!(out, "length  blocks  mechanism   ms/step   ktok/s share  ms/step   ktok/s share   MiB")?;

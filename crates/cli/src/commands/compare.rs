@@ -9,9 +9,10 @@ use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::Goal;
 use semfocus_store::Store;
 
+use crate::damage::left_out;
 use crate::output::emit;
 use crate::text::paragraph;
-use crate::{Error, evidence};
+use crate::{Error, Exit, evidence};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -40,9 +41,10 @@ impl GoalArgs {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let found = Evidence::read(&Store::open(&args.dir)?, args.goal.get())?;
-    emit(out, args.json, &evidence::rows(&found), |out| print(&found, out))
+    emit(out, args.json, &evidence::rows(&found), |out| print(&found, out))?;
+    Ok(left_out(&args.dir, &found.damage))
 }
 
 fn print(found: &Evidence, out: &mut dyn Write) -> Result<(), Error> {

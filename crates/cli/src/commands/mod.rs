@@ -14,3 +14,4 @@ pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod theory;
+pub(crate) mod verify;

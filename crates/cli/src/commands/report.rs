@@ -10,9 +10,11 @@ use semfocus_store::Store;
 use serde::Serialize;
 
 use super::compare::GoalArgs;
-use crate::Error;
+use crate::damage::left_out;
 use crate::output::emit;
+use crate::talk::say;
 use crate::text::counted;
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -33,10 +35,10 @@ struct Report {
     missing: usize,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(&args.dir)?;
     let evidence = Evidence::read(&store, args.goal.get())?;
-    let Written { page, figures, tables, missing } = semfocus_report::write(&store, &evidence)?;
+    let Written { page, figures, tables, missing, damage } = semfocus_report::write(&store, &evidence)?;
     let report = Report { page, figures, tables, missing };
     emit(out, args.json, &report, |out| {
         let Report { page, figures, tables, .. } = &report;
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     })?;
     if missing > 0 {
         let are = if missing == 1 { "is" } else { "are" };
-        eprintln!("{} {are} not finished; the report says which", counted(missing, "trial"));
+        say!("{} {are} not finished; the report says which", counted(missing, "trial"));
     }
-    Ok(())
+    Ok(left_out(&args.dir, &[evidence.damage, damage].concat()))
 }

@@ -2,22 +2,24 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::{Experiment, Request, Scale, fnv_1a};
 use semfocus_lab::estimate::{Estimator, disk};
 use semfocus_lab::jobs::{Executor, Job, Sharing, Train};
-use semfocus_lab::{Lab, Plan, Trial};
-use semfocus_store::{End, Found, State, Store};
+use semfocus_lab::{Lab, Plan, Trial, memory};
+use semfocus_store::{Created, End, Found, Holder, State, Store};
 use serde::Serialize;
 
+use crate::damage::left_out;
 use crate::models::session;
 use crate::output::emit;
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
+use crate::talk::say;
 use crate::text::{counted, duration, paragraph, resume_command, size};
 use crate::{DeviceArg, Error, Exit, evidence};
 
@@ -75,9 +77,14 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         return dry_run(args, lab, &experiment, &plan, &dir, sharing, out).map(|()| Exit::Done);
     }
     let stop = stop_on_signals()?;
-    let (store, found) = Store::create(&dir, &experiment, &plan.index())?;
+    let mut is_patient = waiting(&dir, &stop);
+    let created = Store::create(&dir, &experiment, &plan.index(), &mut is_patient)?;
+    let Some(Created { store, found, repaired }) = created else { return Ok(Exit::Interrupted) };
     if !args.quiet {
-        introduce(&experiment, &plan, &dir, found)?;
+        introduce(&experiment, &plan, &dir, found);
+    }
+    for repaired in repaired {
+        say!("repaired: {repaired}");
     }
     let train = |trial: Trial| {
         let folder = store.trial(trial.id);
@@ -88,18 +95,25 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let progress = Progress::new(&jobs, "steps", sharing, args.quiet, stop.clone());
     let device = &args.device.device;
     let session = session(device, sharing);
-    let ends = Executor { lab, device, session, sharing, stop: &stop, observer: &progress }.run(&jobs);
+    let memory = memory::available();
+    let ends = Executor { lab, device, session, sharing, stop: &stop, memory, observer: &progress }.run(&jobs);
     progress.finish();
     let evidence = Evidence::read(&store, GOAL)?;
     let outcome = Outcome::new(&experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
-    outcome.print(args, out)?;
+    // The report does not depend on anybody reading the table.
+    let printed = outcome.print(args, out);
     if outcome.finished == outcome.trials {
         let written = semfocus_report::write(&store, &evidence)?;
         if !args.quiet {
-            eprintln!("report: {}", written.page.display());
+            say!("report: {}", written.page.display());
         }
     }
-    Ok(outcome.exit())
+    printed?;
+    // What could not be repaired, such as a file that the system does not let us read.
+    Ok(match left_out(&dir, &evidence.damage) {
+        Exit::Done => outcome.exit(),
+        exit => exit,
+    })
 }
 
 impl Args {
@@ -113,6 +127,19 @@ impl Args {
             overrides: self.set.clone(),
             smoke: self.smoke,
         }
+    }
+}
+
+/// Waits for a process that describes the same run, and says so after a while.
+fn waiting<'a>(dir: &'a Path, stop: &'a AtomicBool) -> impl FnMut(Option<&Holder>) -> bool + 'a {
+    let (began, mut was_said) = (Instant::now(), false);
+    move |holder| {
+        if !was_said && began.elapsed() > Duration::from_secs(2) {
+            was_said = true;
+            let holder = holder.map_or_else(|| "another process".to_owned(), ToString::to_string);
+            say!("waiting for {}, which is held by {holder}; Ctrl-C ends the waiting", dir.display());
+        }
+        !stop.load(Ordering::Relaxed)
     }
 }
 
@@ -133,18 +160,16 @@ fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
 }
 
 /// Says on standard error what is about to happen.
-fn introduce(experiment: &Experiment, plan: &Plan, dir: &Path, found: Found) -> Result<(), Error> {
-    let err = &mut std::io::stderr().lock();
-    describe(experiment, plan, err)?;
-    match found {
-        Found::Nothing => writeln!(err, "results    {}", dir.display())?,
-        Found::TheSame => writeln!(err, "results    {} (resumed)", dir.display())?,
-        Found::Part(0) => writeln!(err, "results    {} (extended)", dir.display())?,
-        Found::Part(added) => {
-            writeln!(err, "results    {} (extended by {})", dir.display(), counted(added, "trial"))?;
-        }
-    }
-    Ok(writeln!(err)?)
+fn introduce(experiment: &Experiment, plan: &Plan, dir: &Path, found: Found) {
+    let mut text = Vec::new();
+    describe(experiment, plan, &mut text).expect("memory takes every text");
+    let found = match found {
+        Found::Nothing => String::new(),
+        Found::TheSame => " (resumed)".to_owned(),
+        Found::Part(0) => " (extended)".to_owned(),
+        Found::Part(added) => format!(" (extended by {})", counted(added, "trial")),
+    };
+    say!("{}results    {}{found}\n", String::from_utf8_lossy(&text), dir.display());
 }
 
 fn describe(experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result<(), Error> {
@@ -204,7 +229,7 @@ fn dry_run(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     if !args.quiet {
-        eprintln!("measuring a few steps to estimate times …");
+        say!("measuring a few steps to estimate times …");
     }
     let mut estimator = Estimator::exact(lab, Duration::from_millis(200));
     let trials: Vec<DryTrial> = plan
@@ -328,27 +353,22 @@ impl<'a> Outcome<'a> {
         // Without --quiet, the progress lines have already said so.
         if args.quiet {
             for Failure { trial, message } in &self.failed {
-                eprintln!("{trial}: failed: {message}");
+                say!("{trial}: failed: {message}");
             }
             for trial in &self.diverged {
-                eprintln!("{trial}: diverged");
+                say!("{trial}: diverged");
             }
         }
         if self.interrupted {
-            eprintln!("Interrupted; progress is saved. To resume: {}", resume_command());
+            say!("Interrupted; progress is saved. To resume: {}", resume_command());
         } else if !args.quiet {
             let left = self.trials - self.finished;
             let left = if left == 0 { String::new() } else { format!(", {left} not finished") };
-            eprintln!(
-                "{} of {} trials done{left}; all files are in {}",
-                self.finished,
-                self.trials,
-                self.dir.display()
-            );
+            say!("{} of {} trials done{left}; all files are in {}", self.finished, self.trials, self.dir.display());
         }
         if self.probe_seconds > 0.0 && !args.quiet {
             let share = 100.0 * self.probe_seconds / self.training_seconds;
-            eprintln!("probes took {} of core time, {share:.0} % as much as the epochs", duration(self.probe_seconds));
+            say!("probes took {} of core time, {share:.0} % as much as the epochs", duration(self.probe_seconds));
         }
         Ok(())
     }

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
 use semfocus_core::{EpochRecord, TrialSettings, settings};
-use semfocus_store::{CheckpointName, Environment, State, Status, TestResult, TrialFolder};
+use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialFolder};
 use serde::Serialize;
 
-use crate::Error;
+use crate::damage::left_out;
 use crate::output::emit;
 use crate::text::{clock, paragraph, size};
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -32,18 +33,22 @@ struct Report {
     epochs: Vec<EpochRecord>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let folder = TrialFolder::find(&args.trial)?;
     let settings = folder.settings()?;
+    let epochs = folder.records()?;
+    let mut damage = Vec::new();
+    let mut note = |error: StoreError| damage.push(error.to_string());
     let report = Report {
         dir: folder.path().to_owned(),
-        state: folder.state()?,
-        status: folder.status()?,
+        state: folder.state(epochs.len(), settings.training.epochs),
+        status: folder.status().map_err(&mut note).unwrap_or_default(),
         settings: serde_json::to_value(settings.to_table())?,
-        environment: folder.environment()?,
-        epochs: folder.records()?,
+        environment: folder.environment().map_err(&mut note).unwrap_or_default(),
+        epochs,
     };
-    emit(out, args.json, &report, |out| print(&folder, &settings, &report, out))
+    emit(out, args.json, &report, |out| print(&folder, &settings, &report, out))?;
+    Ok(left_out(folder.path(), &damage))
 }
 
 fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

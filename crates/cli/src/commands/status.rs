@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_core::Point;
-use semfocus_store::{Cursor, Event, JobKind, LoggedEvent, State, Store, StoredTrial, TrialFolder};
+use semfocus_store::{Contents, Cursor, Event, JobKind, LoggedEvent, State, Store, StoredTrial, TrialFolder};
 use serde::Serialize;
 
-use crate::Error;
+use crate::damage::left_out;
 use crate::output::emit;
 use crate::text::{clock, paragraph};
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -37,7 +38,11 @@ struct Report {
     epochs: usize,
     /// Estimated with as many trials at once as in the last session; none before the first epoch.
     seconds_left: Option<f64>,
+    /// Trials whose files cannot be read.
+    unreadable: usize,
     list: Vec<Entry>,
+    /// What cannot be read or is damaged, in words.
+    damage: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -61,19 +66,21 @@ struct Entry {
     message: Option<String>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let report = Report::read(&Store::open(&args.dir)?)?;
-    emit(out, args.json, &report, |out| report.print(out))
+    emit(out, args.json, &report, |out| report.print(out))?;
+    Ok(left_out(&args.dir, &report.damage))
 }
 
 impl Report {
     fn read(store: &Store) -> Result<Self, Error> {
-        let experiment = store.experiment()?;
+        let Contents { experiment, trials, damage } = store.read()?;
         let mut list = Vec::new();
         let mut times: HashMap<String, (f64, usize)> = HashMap::new();
         let mut at_once = 1;
-        for StoredTrial { entry, folder, state, status, records, environment, .. } in store.stored_trials()? {
-            let steps = if state == State::Running { last_steps(&folder)? } else { None };
+        for StoredTrial { entry, folder, state, status, records, environment, .. } in trials {
+            // Events are news, not results: those that cannot be read are not missed.
+            let steps = if state == State::Running { last_steps(&folder).ok().flatten() } else { None };
             let time = times.entry(entry.mechanism.clone()).or_default();
             *time = records.iter().fold(*time, |(seconds, count), record| (seconds + record.seconds, count + 1));
             if let Some(environment) = environment {
@@ -107,16 +114,21 @@ impl Report {
             left: count(&[State::Waiting, State::Interrupted]),
             epochs_done: list.iter().map(|entry| entry.epoch).sum(),
             epochs: list.iter().map(|entry| entry.epochs).sum(),
+            unreadable: count(&[State::Unreadable]),
             seconds_left: seconds_left(&list, &times, at_once),
             list,
+            damage: damage.iter().map(ToString::to_string).collect(),
         })
     }
 
     fn print(&self, out: &mut dyn Write) -> Result<(), Error> {
         let Report { experiment, trials, done, running, diverged, failed, left, epochs_done, epochs, .. } = self;
         writeln!(out, "experiment {experiment}")?;
-        let text =
+        let mut text =
             format!("{trials}: {done} done, {running} running, {diverged} diverged, {failed} failed, {left} left");
+        if self.unreadable > 0 {
+            text += &format!(", {} unreadable", self.unreadable);
+        }
         paragraph(out, "trials     ", &text)?;
         writeln!(out, "epochs     {epochs_done} of {epochs}")?;
         if left + running + failed > 0 {
@@ -187,7 +199,7 @@ fn seconds_left(list: &[Entry], times: &HashMap<String, (f64, usize)>, at_once: 
             Some((seconds, epochs)) if *epochs > 0 => seconds / *epochs as f64,
             _ => seconds / epochs as f64,
         };
-        (entry.epochs - entry.epoch) as f64 * mean
+        entry.epochs.saturating_sub(entry.epoch) as f64 * mean
     });
     Some(left.sum::<f64>() / at_once as f64)
 }

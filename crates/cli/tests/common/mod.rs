@@ -105,16 +105,17 @@ pub(crate) fn trials(run: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// `epochs.csv` without the column `seconds`, the only one that differs when a trial is repeated.
+/// `epochs.csv` without the columns `seconds` and `check`, the only ones that differ when a trial is repeated.
 pub(crate) fn epochs(trial: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(trial.join("epochs.csv")).expect("the trial has epochs");
     assert!(text.ends_with('\n'));
     let columns = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<String>>();
     let lines: Vec<Vec<String>> = text.lines().map(columns).collect();
-    let seconds = lines[0].iter().position(|name| name == "seconds").expect("there is a column for the time");
-    let without_time = |mut line: Vec<String>| {
-        line.remove(seconds);
-        line.join(",")
+    let is_kept: Vec<bool> = lines[0].iter().map(|name| !["seconds", "check"].contains(&name.as_str())).collect();
+    assert!(is_kept.contains(&false), "there is a column for the time");
+    let without_time = |line: Vec<String>| {
+        let kept = line.into_iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
+        kept.map(|(text, _)| text).collect::<Vec<_>>().join(",")
     };
     lines.into_iter().map(without_time).collect()
 }

@@ -1,6 +1,6 @@
 //! An experiment file as written: its keys and where they stand, nothing filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use toml::Value;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Scale;
 use super::error::{ExperimentError, Place, SourceText};
-use crate::names::nearest;
+use crate::names::{nearest, shortened};
 use crate::settings::{self, Role};
 
 /// A value and where it was written.
@@ -69,7 +69,7 @@ impl Body {
             let name = key.get_ref().as_ref();
             let given = || Given { value: to_value(value.get_ref()), place: place.clone() };
             match (name, value.get_ref()) {
-                ("name", _) => body.name = Some(given().map(text)?),
+                ("name", _) => body.name = Some(given().map(plain_name)?),
                 ("base", _) => body.base = Some(given().map(text)?),
                 ("claim", _) => body.claim = Some(given().map(text)?),
                 ("figure", _) => body.figure = Some(given().map(text)?),
@@ -169,10 +169,10 @@ impl Body {
         if values.value.is_empty() {
             return Err(ExperimentError::new(format!("the list of values for `{path}` is empty")).at(&values.place));
         }
-        let mut known = None;
-        for (index, given) in values.value.iter().enumerate() {
+        let (mut known, mut seen) = (None, HashSet::new());
+        for given in &values.value {
             known = Some(checked(path, key, given)?);
-            if values.value[..index].iter().any(|other| other.value == given.value) {
+            if !seen.insert(given.value.to_string()) {
                 return Err(ExperimentError::new("this value is in the list twice").at(&given.place));
             }
         }
@@ -216,7 +216,7 @@ fn checked(path: &str, key: &Place, given: &Given) -> Result<&'static str, Exper
 }
 
 fn unknown(path: &str, place: &Place) -> ExperimentError {
-    let error = ExperimentError::new(format!("unknown setting `{path}`")).at(place);
+    let error = ExperimentError::new(format!("unknown setting `{}`", shortened(path))).at(place);
     let names = settings::all().iter().map(|setting| setting.path).filter(|path| !["mechanism", "seed"].contains(path));
     let near = nearest(path, names.clone().chain(KEYS));
     // The settings of the innermost table that there is.
@@ -246,8 +246,18 @@ fn table_of<'a, 'i>(
 fn text(value: Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),
-        other => Err(format!("expected text in quotes, got {other}")),
+        other => Err(format!("expected text in quotes, got {}", shortened(&other.to_string()))),
     }
+}
+
+/// A name that can be that of a folder, and of no other folder than one in `runs`.
+fn plain_name(value: Value) -> Result<String, String> {
+    let name = text(value)?;
+    let is_plain = |letter: char| !letter.is_control() && !['/', '\\'].contains(&letter);
+    if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain) {
+        return Ok(name);
+    }
+    Err(format!("`{}` cannot be the name of a folder: use up to 100 letters, digits, `-` and `_`", shortened(&name)))
 }
 
 fn texts(value: Value) -> Result<Vec<String>, String> {
@@ -267,8 +277,9 @@ pub(crate) fn seeds(value: Value) -> Result<Vec<u64>, String> {
             let seed = |value: &Value| value.as_integer().and_then(|seed| u64::try_from(seed).ok());
             let seeds: Option<Vec<u64>> = seeds.iter().map(seed).collect();
             let seeds = seeds.ok_or_else(expected)?;
-            match seeds.iter().enumerate().find(|(index, seed)| seeds[..*index].contains(seed)) {
-                Some((_, seed)) => Err(format!("the seed {seed} is in the list twice")),
+            let mut seen = HashSet::new();
+            match seeds.iter().find(|seed| !seen.insert(**seed)) {
+                Some(seed) => Err(format!("the seed {seed} is in the list twice")),
                 None => Ok(seeds),
             }
         }

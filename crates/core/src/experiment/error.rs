@@ -4,12 +4,18 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::names::shortened;
+
 /// A file that was read, for messages that show its lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SourceText {
     pub(crate) name: String,
     pub(crate) text: String,
 }
+
+/// Characters of a line that a message shows before the place, and in all.
+const MAX_BEFORE: usize = 80;
+const MAX_SHOWN: usize = 160;
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,18 +67,22 @@ impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             None => write!(f, "{}", self.message)?,
-            Some(Place::Option(option)) => write!(f, "`{option}`: {}", self.message)?,
+            Some(Place::Option(option)) => write!(f, "`{}`: {}", shortened(option), self.message)?,
             Some(Place::File(source, span)) => {
                 let (line, column) = self.line_and_column().expect("it is about a file");
                 let text = source.text.lines().nth(line - 1).unwrap_or_default();
+                // Of a long line, the part around the place.
+                let before = if column <= MAX_BEFORE { 0 } else { column - 1 - MAX_BEFORE / 2 };
+                let text: String = text.chars().skip(before).take(MAX_SHOWN).collect();
+                let indent = column - 1 - before;
                 let gutter = line.to_string().len();
-                let rest = text.chars().count().saturating_sub(column - 1);
+                let rest = text.chars().count().saturating_sub(indent);
                 let marked = source.text.get(span.clone()).unwrap_or_default();
                 let marked = marked.lines().next().unwrap_or_default().chars().count().clamp(1, rest.max(1));
                 writeln!(f, "{}:{line}:{column}: {}", source.name, self.message)?;
                 writeln!(f, "{:gutter$} |", "")?;
                 writeln!(f, "{line} | {text}")?;
-                write!(f, "{:gutter$} | {:2$}{3}", "", "", column - 1, "^".repeat(marked))?;
+                write!(f, "{:gutter$} | {:indent$}{}", "", "", "^".repeat(marked))?;
             }
         }
         match &self.help {

@@ -8,6 +8,7 @@ mod body;
 mod error;
 mod presets;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -58,6 +59,9 @@ impl FromStr for Scale {
         found.ok_or_else(|| format!("there is no scale `{text}`; there are quick, medium and full"))
     }
 }
+
+/// Trials of an experiment at most.
+const MAX_TRIALS: u128 = 50_000;
 
 /// The names that a laboratory knows. Experiments that are to be run are checked against it.
 pub trait Known {
@@ -136,6 +140,7 @@ impl Experiment {
         if request.smoke {
             experiment.shrink();
         }
+        experiment.check_size()?;
         if is_preset {
             experiment.reduced = experiment.differences(&full, known)?;
         }
@@ -167,7 +172,20 @@ impl Experiment {
         for body in scales {
             experiment.apply(body, known)?;
         }
+        experiment.check_size()?;
         Ok(experiment)
+    }
+
+    /// Refuses more trials than anybody can have meant, before anything is done for each of them.
+    fn check_size(&self) -> Result<(), ExperimentError> {
+        let axes = self.grid.iter().map(|(_, given)| given.value.len());
+        let sizes = axes.chain([self.mechanisms.len(), self.seeds.len()]);
+        let trials = sizes.fold(1u128, |product, size| product.saturating_mul(size as u128));
+        if trials <= MAX_TRIALS {
+            return Ok(());
+        }
+        let message = format!("`{}` has {trials} trials, and a run has at most {MAX_TRIALS}", self.name);
+        Err(ExperimentError::new(message).help("use fewer seeds, mechanisms or values in the grid, or several runs"))
     }
 
     /// Applies a layer. A single value replaces the list of values of a grid axis, and vice versa.
@@ -320,13 +338,10 @@ impl Experiment {
         seed: u64,
     ) -> Result<TrialSettings, ExperimentError> {
         let given = self.settings.iter().map(|(path, given)| (*path, &given.value));
-        let axes = self.axes();
+        let axes = if point.is_empty() { self.axes() } else { Vec::new() };
         // Without a point, use the first value of each axis.
-        let first: Vec<(&'static str, &Value)> = axes
-            .iter()
-            .filter(|_| point.is_empty())
-            .filter_map(|(path, values)| Some((*path, values.first()?)))
-            .collect();
+        let first: Vec<(&'static str, &Value)> =
+            axes.iter().filter_map(|(path, values)| Some((*path, values.first()?))).collect();
         let here = point.iter().map(|(path, value)| (*path, value));
         let all: Vec<(&'static str, &Value)> = given.chain(first.iter().copied()).chain(here).collect();
         let task = all.iter().rev().find(|(path, _)| *path == "task").and_then(|(_, value)| value.as_str());
@@ -421,11 +436,11 @@ fn command_line(request: &Request) -> Result<Body, ExperimentError> {
 
 /// The mechanisms in their usual spelling, without duplicates.
 fn checked_mechanisms(given: &Given<Vec<String>>, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
-    let mut checked: Vec<String> = Vec::new();
+    let (mut checked, mut seen) = (Vec::new(), HashSet::new());
     for text in &given.value {
         let error = |message: String| ExperimentError::new(message).at(&given.place);
         let mechanism = known.mechanism(text).map_err(&error)?.to_string();
-        if checked.contains(&mechanism) {
+        if !seen.insert(mechanism.clone()) {
             return Err(error(format!("`{mechanism}` is in the list twice")));
         }
         checked.push(mechanism);

@@ -1,6 +1,7 @@
 //! The list of settings. Reading experiment files, overrides, grids, stored trials, messages and `semfocus list settings`
 //! all go through it.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use toml::Value;
@@ -8,7 +9,7 @@ use toml::Value;
 use super::TrialSettings;
 use crate::mechanism::MechanismSpec;
 use crate::model::{Activation, Engine, Visibility};
-use crate::names::nearest;
+use crate::names::{nearest, shortened};
 use crate::optimizer::Rule;
 
 /// A setting of a trial.
@@ -122,7 +123,7 @@ impl Setting {
             },
             Kind::Text { set, .. } => match value {
                 Value::String(text) => set(settings, text)?,
-                Value::Integer(number) => set(settings, &number.to_string()).map_err(|_| wrong())?,
+                Value::Integer(number) => set(settings, &number.to_string())?,
                 _ => return Err(wrong()),
             },
         }
@@ -132,7 +133,6 @@ impl Setting {
     /// The allowed values, in words.
     pub fn expected(&self) -> String {
         match &self.kind {
-            Kind::Count { min, max: usize::MAX, .. } => format!("a whole number of at least {min}"),
             Kind::Count { min, max, .. } => format!("a whole number from {min} to {max}"),
             Kind::Number { rule, .. } => format!("a number {rule}"),
             Kind::Flag { .. } => "true or false".to_owned(),
@@ -188,7 +188,7 @@ pub(crate) fn alternative(path: &str) -> Option<&'static str> {
 fn shown(value: &Value) -> String {
     match value {
         Value::Table(_) => "a table".to_owned(),
-        value => value.to_string(),
+        value => shortened(&value.to_string()),
     }
 }
 
@@ -197,14 +197,9 @@ fn whole(number: u64) -> Value {
     Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-fn count(path: &'static str, meaning: &'static str, min: usize, field: Field<usize>) -> Setting {
-    Setting {
-        path,
-        meaning,
-        role: Role::Result,
-        is_left_out_at_default: false,
-        kind: Kind::Count { min, max: usize::MAX, field },
-    }
+fn count(path: &'static str, meaning: &'static str, allowed: RangeInclusive<usize>, field: Field<usize>) -> Setting {
+    let (min, max) = allowed.into_inner();
+    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::Count { min, max, field } }
 }
 
 fn number(
@@ -331,14 +326,14 @@ fn data() -> Vec<Setting> {
         count(
             "data.train",
             "examples to train on; with `data.online` only to measure training with",
-            1,
+            1..=EXAMPLES,
             field!(data.sizes.train),
         ),
-        count("data.held_out", "examples to measure generalisation with", 1, field!(data.sizes.held_out)),
+        count("data.held_out", "examples to measure generalisation with", 1..=EXAMPLES, field!(data.sizes.held_out)),
         count(
             "data.test",
             "examples evaluated once, at the end of a trial; never used to choose anything",
-            0,
+            0..=EXAMPLES,
             field!(data.sizes.test),
         ),
         flag(
@@ -361,11 +356,16 @@ fn data() -> Vec<Setting> {
         file("data.train_file", "own data in separate files: the training examples", field!(data.files.train)),
         file("data.held_out_file", "own data in separate files: the held-out examples", field!(data.files.held_out)),
         file("data.test_file", "own data in separate files: the test examples", field!(data.files.test)),
-        count("data.listops.max_depth", "listops: largest depth of an expression", 1, field!(data.listops.max_depth)),
+        count(
+            "data.listops.max_depth",
+            "listops: largest depth of an expression",
+            1..=1000,
+            field!(data.listops.max_depth),
+        ),
         count(
             "data.listops.max_args",
             "listops: largest number of arguments of an operator",
-            2,
+            2..=1000,
             field!(data.listops.max_args),
         ),
         number(
@@ -390,18 +390,22 @@ fn data() -> Vec<Setting> {
 
 fn model() -> Vec<Setting> {
     vec![
-        count("model.blocks", "number of blocks; each has an attention and an MLP sublayer", 0, field!(model.blocks)),
-        count("model.d_model", "width of the model", 1, field!(model.d_model)),
-        count("model.d_mlp", "width of the hidden layer of the MLP", 1, field!(model.d_mlp)),
-        count("model.heads", "number of attention heads", 1, field!(model.heads)),
+        count(
+            "model.blocks",
+            "number of blocks; each has an attention and an MLP sublayer",
+            0..=1000,
+            field!(model.blocks),
+        ),
+        count("model.d_model", "width of the model", 1..=WIDTH, field!(model.d_model)),
+        count("model.d_mlp", "width of the hidden layer of the MLP", 1..=WIDTH, field!(model.d_mlp)),
+        count("model.heads", "number of attention heads", 1..=1000, field!(model.heads)),
         text(
             "model.d_head",
             "width of a head; the width of the model if left out, for any number of heads",
             "a whole number of at least 1",
             |s| s.model.d_head.map(|width| whole(width as u64)),
             |s, text| {
-                s.model.d_head =
-                    Some(text.parse().ok().filter(|width| *width > 0).ok_or("expected a whole number of at least 1")?);
+                s.model.d_head = Some(count_up_to(WIDTH, text)?);
                 Ok(())
             },
         ),
@@ -440,7 +444,7 @@ fn training() -> Vec<Setting> {
     let mut epochs = count(
         "training.epochs",
         "how long to train, in passes over the training examples, or in units of `training.evaluate_every` steps",
-        1,
+        1..=1_000_000,
         field!(training.epochs),
     );
     let mut steps = text(
@@ -449,8 +453,7 @@ fn training() -> Vec<Setting> {
         "a whole number of at least 1",
         |s| s.training.steps.map(|steps| whole(steps as u64)),
         |s, text| {
-            let steps = text.parse().ok().filter(|steps| *steps > 0);
-            s.training.steps = Some(steps.ok_or("expected a whole number of at least 1")?);
+            s.training.steps = Some(count_up_to(STEPS, text)?);
             Ok(())
         },
     );
@@ -472,12 +475,12 @@ fn training() -> Vec<Setting> {
         count(
             "training.evaluate_every",
             "steps between evaluations; an epoch is then that many steps. 0 for a pass over the training examples",
-            0,
+            0..=STEPS,
             field!(training.evaluate_every),
         )
         .left_out_at_default(),
         stop_when,
-        count("training.batch", "examples per step", 1, field!(training.batch)),
+        count("training.batch", "examples per step", 1..=1_000_000, field!(training.batch)),
         number(
             "training.learning_rate",
             "learning rate at the start",
@@ -562,9 +565,14 @@ fn learning_rate_factors() -> Vec<Setting> {
 
 /// What is recorded besides the epochs.
 fn probing() -> Vec<Setting> {
-    let mut every =
-        count("probe_every", "epochs between probes of the attention; 0 for no probes", 0, field!(probing.every));
-    let mut samples = count("probe_samples", "training examples that a probe uses", 1, field!(probing.samples));
+    let mut every = count(
+        "probe_every",
+        "epochs between probes of the attention; 0 for no probes",
+        0..=1_000_000,
+        field!(probing.every),
+    );
+    let mut samples =
+        count("probe_samples", "training examples that a probe uses", 1..=EXAMPLES, field!(probing.samples));
     (every.role, samples.role) = (Role::Record, Role::Record);
     vec![every, samples]
 }
@@ -595,12 +603,24 @@ fn quirks() -> Vec<Setting> {
     ]
 }
 
+/// Limits far beyond what a machine can do, which keep mistyped numbers from overflowing anything. What a trial of this
+/// size needs in memory is estimated before it begins.
+const EXAMPLES: usize = 100_000_000;
+const WIDTH: usize = 65_536;
+const STEPS: usize = 1_000_000_000;
+
+/// A whole number from 1 to a limit.
+fn count_up_to(max: usize, text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=max).contains(count));
+    count.ok_or_else(|| format!("expected a whole number from 1 to {max}, got {}", shortened(text)))
+}
+
 const SEED: &str = "a whole number from 0 to 9223372036854775807";
 
 /// A seed; the upper half of the numbers would not fit into TOML.
 fn seed(text: &str) -> Result<u64, String> {
     let seed = text.parse::<i64>().ok().and_then(|seed| u64::try_from(seed).ok());
-    seed.ok_or_else(|| format!("expected {SEED}, got {text}"))
+    seed.ok_or_else(|| format!("expected {SEED}, got {}", shortened(text)))
 }
 
 const SHARE: &str = "of at least 0 and below 1";
@@ -636,10 +656,10 @@ mod tests {
             let value: toml::Table = format!("x = {value}").parse().unwrap();
             find(path).unwrap().set(&mut TrialSettings::default(), &value["x"]).unwrap_err()
         };
-        assert_eq!(message("model.heads", "0"), "expected a whole number of at least 1, got 0");
-        assert_eq!(message("model.heads", "2.5"), "expected a whole number of at least 1, got 2.5");
-        assert_eq!(message("model.heads", "-1"), "expected a whole number of at least 1, got -1");
-        assert_eq!(message("model.d_head", "0"), "expected a whole number of at least 1, got 0");
+        assert_eq!(message("model.heads", "0"), "expected a whole number from 1 to 1000, got 0");
+        assert_eq!(message("model.heads", "2.5"), "expected a whole number from 1 to 1000, got 2.5");
+        assert_eq!(message("model.heads", "-1"), "expected a whole number from 1 to 1000, got -1");
+        assert_eq!(message("model.d_head", "0"), "expected a whole number from 1 to 65536, got 0");
         assert_eq!(message("model.dropout", "1"), "expected a number of at least 0 and below 1, got 1");
         assert_eq!(message("training.learning_rate", "nan"), "expected a number above 0, got nan");
         assert_eq!(message("quirks.skip_last_example", "\"yes\""), "expected true or false, got \"yes\"");
@@ -648,6 +668,9 @@ mod tests {
             "expected one of \"relu\", \"gelu\", \"mish\", got \"gelo\"; did you mean \"gelu\"?"
         );
         assert!(message("mechanism", "\"topk:\"").contains("is not a mechanism"));
+        assert_eq!(message("model.d_model", "100000"), "expected a whole number from 1 to 65536, got 100000");
+        assert_eq!(message("data.length", "1000000000"), "lengths go up to 100000, not `1000000000`");
+        assert!(message("model.blocks", &format!("\"{}\"", "9".repeat(1_000_000))).len() < 200);
         assert!(message("data.length", "\"40..20\"").contains("write `20..40`?"));
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use semfocus_store::{End, Event, EventLog, Holder, JobId, Lease, Session, Taken};
 
 use super::{Context, Job, JobError, Threads};
+use crate::threads::thread_pool;
 use crate::{Device, Lab};
 
 /// How often folders that another process holds are looked at again.
@@ -62,6 +63,8 @@ pub struct Executor<'a> {
     pub sharing: Sharing,
     /// Set when the run should stop soon.
     pub stop: &'a AtomicBool,
+    /// Bytes of memory that all jobs share; none if that is not known.
+    pub memory: Option<u64>,
     /// Who is told what happens.
     pub observer: &'a dyn Observer,
 }
@@ -71,10 +74,14 @@ impl Executor<'_> {
     pub fn run(&self, jobs: &[&dyn Job]) -> Vec<Option<End>> {
         let waiting = (0..jobs.len()).collect();
         let queue = Mutex::new(Queue { waiting, held: VecDeque::new(), ends: vec![None; jobs.len()] });
-        let shares = Shares { threads: self.sharing.threads, active: AtomicUsize::new(0) };
+        let shares = Shares { threads: self.sharing.threads, active: AtomicUsize::new(0), memory: Mutex::new(0) };
+        let work = || worker(jobs, &queue, &shares, self);
         std::thread::scope(|scope| {
-            for _ in 0..self.sharing.jobs.min(jobs.len()) {
-                scope.spawn(|| worker(jobs, &queue, &shares, self));
+            let workers = (0..self.sharing.jobs.min(jobs.len()))
+                .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok());
+            // If the system gives no thread at all, this one does the work.
+            if workers.count() == 0 {
+                work();
             }
         });
         queue.into_inner().unwrap_or_else(PoisonError::into_inner).ends
@@ -108,9 +115,14 @@ fn worker(jobs: &[&dyn Job], queue: &Mutex<Queue>, shares: &Shares, executor: &E
             }
         };
         let job = jobs[number];
+        let memory = job.memory(executor.lab, pools.count());
+        if !shares.take_memory(memory, executor) {
+            return;
+        }
         shares.active.fetch_add(1, Ordering::Relaxed);
-        let attempt = attempt(job, &pools, executor);
+        let attempt = attempt(job, memory, &pools, executor);
         shares.active.fetch_sub(1, Ordering::Relaxed);
+        *lock(&shares.memory) -= memory;
         match attempt {
             Attempt::Held(holder) => lock(queue).held.push_back((number, holder)),
             Attempt::Ended(end) => lock(queue).ends[number] = Some(end),
@@ -124,7 +136,7 @@ enum Attempt {
 }
 
 /// Takes the lease of a job's folder and works on the job, unless it is over.
-fn attempt(job: &dyn Job, threads: &dyn Threads, executor: &Executor<'_>) -> Attempt {
+fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executor<'_>) -> Attempt {
     let id = job.id();
     let ended = |end: End| {
         executor.observer.event(&id, &Event::JobEnded { end: end.clone() });
@@ -153,8 +165,12 @@ fn attempt(job: &dyn Job, threads: &dyn Threads, executor: &Executor<'_>) -> Att
         log.event(&id, &event);
     };
     let Executor { lab, device, session, stop, .. } = executor;
-    let context = Context { lab, device, session, threads, stop, emit: &emit };
-    let end = match catch_unwind(AssertUnwindSafe(|| job.run(&context))) {
+    let context = Context { lab, device, session, threads, stop, lease: &lease, emit: &emit };
+    let run = || match executor.memory {
+        Some(limit) if memory > limit => Err(JobError::TooLarge { needed: memory, limit }),
+        _ => job.run(&context),
+    };
+    let end = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(end)) => end,
         Ok(Err(error)) => End::Failed(error.to_string()),
         Err(panic) => {
@@ -197,16 +213,36 @@ impl Logged {
     }
 }
 
-/// The threads of the run, and how many jobs share them now.
+/// What the jobs share.
 struct Shares {
     threads: usize,
+    /// Jobs that are worked on now.
     active: AtomicUsize,
+    /// Bytes of memory that those need.
+    memory: Mutex<u64>,
+}
+
+impl Shares {
+    /// Waits until a job fits into the memory beside those that are worked on; alone, it is always let in. Says whether it
+    /// is, or the run was stopped before.
+    fn take_memory(&self, needed: u64, executor: &Executor<'_>) -> bool {
+        while !executor.stop.load(Ordering::Relaxed) {
+            let mut taken = lock(&self.memory);
+            if *taken == 0 || executor.memory.is_none_or(|limit| taken.saturating_add(needed) <= limit) {
+                *taken = taken.saturating_add(needed);
+                return true;
+            }
+            drop(taken);
+            std::thread::sleep(PATIENCE);
+        }
+        false
+    }
 }
 
 /// The thread pools of a worker, by their size; those not in use sleep.
 struct WorkerPools<'a> {
     shares: &'a Shares,
-    pools: Mutex<HashMap<usize, rayon::ThreadPool>>,
+    pools: Mutex<HashMap<usize, Option<rayon::ThreadPool>>>,
 }
 
 impl Threads for WorkerPools<'_> {
@@ -217,10 +253,9 @@ impl Threads for WorkerPools<'_> {
     fn run(&self, work: &mut (dyn FnMut() + Send)) {
         let mut pools = lock(&self.pools);
         let count = self.count();
-        let pool = pools.entry(count).or_insert_with(|| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build();
-            pool.expect("the system has threads to give")
-        });
-        pool.install(work);
+        match pools.entry(count).or_insert_with(|| thread_pool(count)) {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
     }
 }

@@ -21,7 +21,7 @@ mod train;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use semfocus_store::{End, Event, JobId, Session, State, StoreError};
+use semfocus_store::{End, Event, JobId, Lease, Session, State, StoreError};
 
 pub use executor::{Executor, Observer, Sharing};
 pub use probe::Probe;
@@ -46,6 +46,11 @@ pub trait Job: Sync {
     /// Units of work in all, as far as they are known before it starts: steps, cells, products.
     fn units(&self) -> usize;
 
+    /// Bytes of memory that it needs on so many threads, by estimate; 0 if that is too little to matter.
+    fn memory(&self, _lab: &Lab, _threads: usize) -> u64 {
+        0
+    }
+
     /// How it ended, if nothing is left to do.
     fn state_if_over(&self) -> Result<Option<State>, JobError>;
 
@@ -68,6 +73,8 @@ pub struct Context<'a> {
     pub threads: &'a dyn Threads,
     /// Set when it should stop soon.
     pub stop: &'a AtomicBool,
+    /// The right to write into its folder.
+    pub lease: &'a Lease,
     emit: &'a (dyn Fn(Event) + Sync),
 }
 
@@ -101,6 +108,17 @@ pub trait Threads: Sync {
 /// Why a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
+    /// It does not fit into the memory of the machine.
+    #[error(
+        "it needs about {} GB of memory, and the machine has {}; make the model, the batch, the data or the sequences smaller",
+        gigabytes(*needed), gigabytes(*limit)
+    )]
+    TooLarge {
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes that there are.
+        limit: u64,
+    },
     /// Something is wrong with the files.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -116,4 +134,9 @@ pub enum JobError {
     /// The sharpness cannot be measured.
     #[error(transparent)]
     Sharpness(#[from] crate::surface::hessian::SharpnessError),
+}
+
+fn gigabytes(bytes: u64) -> String {
+    let gigabytes = bytes as f64 / 1e9;
+    if gigabytes < 10.0 { format!("{gigabytes:.1}") } else { format!("{gigabytes:.0}") }
 }

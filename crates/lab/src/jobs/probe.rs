@@ -50,7 +50,11 @@ impl Job for Probe {
         let data = trial.source.dataset(&trial.settings.data, trial.settings.seed)?;
         let before = self.folder.snapshots().into_iter().rfind(|kept| kept < epoch);
         let read = |kept| TrainedModel::read_file(context.lab, context.device, trial, &self.folder.snapshot(kept));
-        let before = before.map(read).transpose()?;
+        // One that is damaged leaves out the comparison with it, nothing else.
+        let before = before.map(read).transpose().unwrap_or_else(|error| {
+            context.warn(format!("no comparison with an earlier epoch: {error}"));
+            None
+        });
         if context.is_stopping() {
             return Ok(End::Interrupted);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use semfocus_core::Evaluation;
-use semfocus_store::{End, Event, JobId, JobKind, State, SurfaceFolder};
+use semfocus_store::{End, Event, JobId, JobKind, State, StoreError, SurfaceFolder};
 
 use super::{Context, Job, JobError};
 use crate::TrainedModel;
@@ -48,11 +48,18 @@ impl Job for Surface {
     }
 
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        Ok((self.folder.cells()?.len() == self.units()).then_some(State::Finished))
+        // Damaged cells are evaluated again.
+        match self.folder.cells() {
+            Ok(cells) => Ok((cells.len() == self.units() && self.folder.is_described()?).then_some(State::Finished)),
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        self.folder.begin()?;
+        for kept in self.folder.begin()? {
+            context.warn(format!("a damaged file of the surface is kept as {}", kept.display()));
+        }
         let (mut saved, total) = (self.folder.cells()?.len(), self.units());
         context.emit(Event::JobStarted { done: saved, total, epoch: self.trained.epoch });
         let TrainedModel { trial, model, .. } = &self.trained;

@@ -1,31 +1,40 @@
 //! Training of a trial: it resumes from the last good checkpoint, and every epoch is on the disk before the next begins.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
-use semfocus_store::checkpoint::Refused;
 use semfocus_store::{
-    Checkpoint, CheckpointName, End, Event, JobId, JobKind, Session, State, Status, StoreError, TestResult,
+    Checkpoint, CheckpointName, End, Event, JobId, JobKind, RecordHash, Session, State, Status, StoreError, TestResult,
     TrialFolder, utc_now,
 };
 
 use super::{Context, Job, JobError};
 use crate::probing::Prober;
 use crate::training::Trainer;
-use crate::{TrainedModel, Trial};
+use crate::{Lab, ModelError, TrainedModel, Trial, memory};
 
 /// Training of a trial in its folder.
 pub struct Train {
     trial: Trial,
     folder: TrialFolder,
+    save_every: Duration,
 }
+
+/// A checkpoint is written this often within an epoch, so that a process that is killed loses no more.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 impl Train {
     /// The job that trains a trial in a folder.
     pub fn new(trial: Trial, folder: TrialFolder) -> Self {
-        Train { trial, folder }
+        Train { trial, folder, save_every: SAVE_EVERY }
+    }
+
+    /// The same with another time between the checkpoints of an epoch.
+    pub fn saving_every(self, save_every: Duration) -> Self {
+        Train { save_every, ..self }
     }
 
     /// The trial.
@@ -33,72 +42,128 @@ impl Train {
         &self.trial
     }
 
-    fn status(&self, trainer: &Trainer, state: State) -> Status {
-        Status {
+    fn status(&self, trainer: &Trainer, state: State) -> Result<Status, StoreError> {
+        Ok(Status {
             state,
             epoch: trainer.progress().epoch,
             epochs: self.trial.settings.training.epochs,
             best: trainer.progress().best,
             diverged_in: (state == State::Diverged).then_some(trainer.progress().epoch + 1),
             message: None,
+            probes: self.folder.probe_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
             test: None,
             updated: utc_now(),
-        }
+        })
     }
 
     fn is_target_reached(&self, record: &EpochRecord) -> bool {
         self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(record))
     }
 
-    /// Puts the trainer where the trial stopped: at the last checkpoint that is good and agrees with the record of epochs.
-    fn resume(&self, trainer: &mut Trainer, context: &Context<'_>) -> Result<(), JobError> {
-        let Train { trial, folder } = self;
+    /// Puts the trainer where the trial stopped: at the last checkpoint that is good, agrees with the record of epochs, and
+    /// is from before whatever was lost. Only what is proven to be damaged is set aside; an error of the system ends the
+    /// attempt and leaves everything as it is. Returns the hash of the record up to there.
+    fn resume(&self, trainer: &mut Trainer, context: &Context<'_>) -> Result<RecordHash, JobError> {
+        let Train { trial, folder, .. } = self;
+        let mut was_damaged = false;
+        let mut set_aside = |path: &Path, reason: &dyn std::fmt::Display| -> Result<(), JobError> {
+            let kept = folder.set_aside(path)?;
+            let kept = kept.file_name().unwrap_or_default().display();
+            context.warn(format!("{} is refused: {reason}. It is kept as {kept}", path.display()));
+            was_damaged = true;
+            Ok(())
+        };
+        for damage in folder.damage_of_notes() {
+            match &damage {
+                StoreError::Damaged { path, reason } => set_aside(path, reason)?,
+                _ => return Err(damage.into()),
+            }
+        }
         let records = match folder.records() {
-            Ok(records) => records.len(),
-            Err(error @ StoreError::Damaged { .. }) => {
-                let kept = folder.set_records_aside()?;
-                context.warn(format!("{error}; it is kept as {}, and the trial starts again", kept.display()));
-                0
+            Ok(records) => records,
+            Err(StoreError::Damaged { path, reason }) => {
+                set_aside(&path, &reason)?;
+                Vec::new()
             }
             Err(error) => return Err(error.into()),
         };
-        let mut was_refused = false;
+        let (mut good, mut has_best, mut saved_last) = (Vec::new(), false, (0, 0));
         for name in CheckpointName::ALL {
             let path = folder.checkpoint(name);
             if !path.exists() {
                 continue;
             }
-            let result =
-                Checkpoint::read(&path, Some(trial.id)).and_then(|checkpoint| match checkpoint.progress.epoch {
-                    epoch if epoch > records => {
-                        Err(Refused::Contents(format!("it is from epoch {epoch}, but epochs.csv has only {records}")))
-                    }
-                    _ => trainer.restore(checkpoint),
-                });
-            match result {
-                Ok(()) => break,
-                Err(reason) => {
-                    let kept = folder.refuse_checkpoint(name)?;
-                    let kept = kept.file_name().unwrap_or_default().display();
-                    context.warn(format!("{} is refused: {reason}. It is kept as {kept}", path.display()));
-                    was_refused = true;
+            let read = Checkpoint::read(&path, Some(trial.id));
+            if let Ok(Checkpoint { progress, .. }) = &read {
+                has_best |= name == CheckpointName::Best;
+                if name == CheckpointName::Last {
+                    saved_last = (progress.epoch, progress.step);
                 }
+            }
+            let read = match read {
+                // Its epoch is computed again, to the same weights.
+                Ok(checkpoint) if checkpoint.is_ahead_of(&records) => continue,
+                read => read.and_then(|checkpoint| checkpoint.check_record(&records).map(|()| checkpoint)),
+            };
+            match read {
+                Ok(checkpoint) => good.push((name, checkpoint)),
+                Err(reason) if reason.is_damage() => set_aside(&path, &reason)?,
+                Err(reason) => return Err(reason.into_error(&path).into()),
+            }
+        }
+        // The first epoch whose checkpoint or probe has to be made again.
+        let saved = good.iter().map(|(_, checkpoint)| checkpoint.progress.epoch).max().unwrap_or(0);
+        let mut lost = best_epoch(&records[..saved]).filter(|_| !has_best);
+        if let Err(StoreError::Damaged { path, reason }) = folder.probes() {
+            if path.exists() {
+                set_aside(&path, &reason)?;
+            }
+            lost = if trial.settings.probing.every > 0 { Some(0) } else { lost };
+        }
+        for epoch in folder.snapshots() {
+            let path = folder.snapshot(epoch);
+            match Checkpoint::read(&path, Some(trial.id)) {
+                Ok(_) => {}
+                Err(reason) if reason.is_damage() => {
+                    set_aside(&path, &reason)?;
+                    let is_made_again = trial.settings.probing.is_due(epoch);
+                    lost = lost.into_iter().chain(is_made_again.then_some(epoch)).min();
+                }
+                Err(reason) => return Err(reason.into_error(&path).into()),
+            }
+        }
+        for (name, checkpoint) in good {
+            if lost.is_some_and(|lost| checkpoint.progress.epoch >= lost) {
+                continue;
+            }
+            match trainer.restore(checkpoint) {
+                Ok(()) => break,
+                Err(reason) => set_aside(&folder.checkpoint(name), &reason)?,
             }
         }
         let epoch = trainer.progress().epoch;
-        if was_refused {
+        if saved_last.0 > records.len() {
+            let (recorded, complete) = (records.len(), saved_last.0);
+            context.warn(format!("epochs.csv has only {recorded} of the {complete} epochs that were complete"));
+        }
+        let goes_back = was_damaged || lost.is_some() || saved_last.0 > records.len();
+        if goes_back {
             let from = if epoch == 0 { "starts again".to_owned() } else { format!("resumes after epoch {epoch}") };
             context.warn(format!("{} {from}", trial.title()));
         }
         // Epochs after the checkpoint are computed again, to the same bits.
-        folder.cut_records(epoch, was_refused)?;
+        folder.cut_records(epoch, goes_back)?;
         // The untrained model is probed before the first step.
         let first_probe = if trainer.progress().total_steps == 0 { 0 } else { epoch + 1 };
-        if let Some(kept) = folder.cut_probes(first_probe)? {
-            context.warn(format!("probes.jsonl is damaged; it is kept as {}", kept.display()));
+        if let Some(kept) = folder.cut_probes(first_probe, goes_back)? {
+            context.warn(format!("the probes after epoch {epoch} are made again; the old ones are {}", kept.display()));
         }
-        Ok(())
+        let hash = RecordHash::of(trial.id, &records[..epoch]);
+        if saved_last > (epoch, trainer.progress().step) {
+            folder.write_last(&checkpoint(trainer, hash))?;
+        }
+        Ok(hash)
     }
 
     /// The result on the test split, if there is one.
@@ -133,33 +198,49 @@ impl Job for Train {
         self.trial.steps()
     }
 
-    /// It is over if it diverged, or has all the epochs that are asked for now, or has reached the target that is set now.
+    fn memory(&self, lab: &Lab, threads: usize) -> u64 {
+        memory::needed(lab, &self.trial, threads)
+    }
+
+    /// It is over if its record says so, or it diverged, and all its files are in order: a damaged file is made again.
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        // A status that cannot be read is no reason to stop: the checkpoints say how far it is.
-        let written = self.folder.status().ok().flatten().map(|status| (status.state, status.epoch));
-        let training = &self.trial.settings.training;
-        Ok(match written {
-            Some((State::Diverged, _)) => Some(State::Diverged),
-            Some((State::Finished | State::Stopped, epoch)) if epoch >= training.epochs => Some(State::Finished),
-            Some((State::Finished | State::Stopped, epoch)) => match (training.stop_when, self.folder.records()) {
-                (Some(target), Ok(records)) => {
-                    records.iter().take(epoch).any(|record| target.is_reached(record)).then_some(State::Stopped)
-                }
-                // A damaged record is dealt with when the trial resumes.
-                (None, _) | (_, Err(StoreError::Damaged { .. })) => None,
-                (_, Err(error)) => return Err(error.into()),
-            },
-            _ => None,
-        })
+        let Train { trial, folder, .. } = self;
+        if !folder.exists() {
+            return Ok(None);
+        }
+        let training = &trial.settings.training;
+        // A damaged file is dealt with when the trial resumes.
+        let intact = |result: Result<_, StoreError>| match result {
+            Ok(value) => Ok(Some(value)),
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let Some(records) = intact(folder.records())? else { return Ok(None) };
+        let state = match folder.state(records.len(), training.epochs) {
+            // The target may be another one than when the trial was stopped.
+            State::Stopped if !records.iter().any(|record| self.is_target_reached(record)) => return Ok(None),
+            over if over.is_over() => over,
+            // A target that is set now may have been reached in a longer trial.
+            _ => return Ok(None),
+        };
+        for damage in folder.damage_of_training(state == State::Diverged) {
+            match damage {
+                StoreError::Damaged { .. } => return Ok(None),
+                error => return Err(error.into()),
+            }
+        }
+        Ok(Some(state))
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        let Train { trial, folder } = self;
+        let Train { trial, folder, save_every } = self;
         let mut trainer = Trainer::new(trial, context.lab, context.device)?;
-        folder.write_settings(&trial.settings)?;
-        self.resume(&mut trainer, context)?;
+        if let Some(kept) = folder.write_settings(&trial.settings)? {
+            context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
+        }
+        let mut hash = self.resume(&mut trainer, context)?;
         folder.add_session(Session { from_epoch: trainer.progress().epoch, ..context.session.clone() })?;
-        folder.write_status(&self.status(&trainer, State::Running))?;
+        folder.write_status(&self.status(&trainer, State::Running)?)?;
         let (epochs, steps) = (trial.settings.training.epochs, trainer.steps_per_epoch());
         let total = epochs * steps;
         let done = |trainer: &Trainer| trainer.progress().epoch * steps + trainer.progress().step;
@@ -172,34 +253,39 @@ impl Job for Train {
         let mut is_reached = folder.records()?.iter().any(|record| self.is_target_reached(record));
         while !is_reached && trainer.progress().epoch < epochs {
             let before = trainer.progress().epoch * steps;
-            let mut end = Err(End::Interrupted);
+            let (saved, mut end) = (Instant::now(), Err(End::Interrupted));
             context.threads.run(&mut || {
                 end = trainer.epoch(context.stop, |step, loss| {
                     context.emit(Event::Progress { done: before + step, total, loss: Some(loss) });
+                    saved.elapsed() < *save_every
                 });
             });
+            context.lease.confirm()?;
             match end {
                 Ok(record) => {
                     // The last checkpoint comes last: what was not written before it is written again with its epoch.
                     folder.append_record(&record)?;
+                    hash.add(&record);
                     probes.look(&trainer, context)?;
-                    let bytes = trainer.checkpoint().to_bytes();
+                    let bytes = checkpoint(&trainer, hash);
                     if trainer.progress().best.is_some_and(|best| best.epoch == record.epoch) {
                         folder.write_best(&bytes)?;
                     }
                     folder.write_last(&bytes)?;
                     context.emit(Event::Epoch(record));
                     is_reached = self.is_target_reached(&record);
-                    folder.write_status(&self.status(&trainer, State::Running))?;
+                    folder.write_status(&self.status(&trainer, State::Running)?)?;
                 }
                 Err(End::Interrupted) => {
-                    folder.write_last(&trainer.checkpoint().to_bytes())?;
-                    folder.write_status(&self.status(&trainer, State::Interrupted))?;
-                    return Ok(End::Interrupted);
+                    folder.write_last(&checkpoint(&trainer, hash))?;
+                    if context.is_stopping() {
+                        folder.write_status(&self.status(&trainer, State::Interrupted)?)?;
+                        return Ok(End::Interrupted);
+                    }
                 }
                 Err(end) => {
                     if let End::Over(state) = end {
-                        folder.write_status(&self.status(&trainer, state))?;
+                        folder.write_status(&self.status(&trainer, state)?)?;
                     }
                     return Ok(end);
                 }
@@ -207,12 +293,16 @@ impl Job for Train {
         }
         let state = if trainer.progress().epoch >= epochs { State::Finished } else { State::Stopped };
         let test = self.test(&trainer, context)?;
-        folder.write_status(&Status { test, ..self.status(&trainer, state) })?;
+        folder.write_status(&Status { test, ..self.status(&trainer, state)? })?;
         Ok(End::Over(state))
     }
 
     fn note_failure(&self, message: &str) {
         let before = self.folder.status().ok().flatten();
+        // A trial that is over stays so, whatever keeps it from being repaired now.
+        if before.as_ref().is_some_and(|status| status.state.is_over()) {
+            return;
+        }
         // If that cannot be written either, the failure is at least reported.
         let _ = self.folder.write_status(&Status {
             state: State::Failed,
@@ -221,11 +311,24 @@ impl Job for Train {
             best: before.as_ref().and_then(|status| status.best),
             diverged_in: None,
             message: Some(message.to_owned()),
+            probes: before.as_ref().map_or(0, |status| status.probes),
             epoch_flops: before.as_ref().and_then(|status| status.epoch_flops),
             test: None,
             updated: utc_now(),
         });
     }
+}
+
+/// The bytes of a checkpoint that vouches for the record up to there.
+fn checkpoint(trainer: &Trainer, hash: RecordHash) -> Vec<u8> {
+    Checkpoint { record: Some(hash.to_string()), ..trainer.checkpoint() }.to_bytes()
+}
+
+/// The epoch with the best held-out accuracy; of equal ones the first.
+fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
+    let better = |best: &EpochRecord, next: &EpochRecord| next.heldout_accuracy > best.heldout_accuracy;
+    let best = records.iter().reduce(|best, next| if better(best, next) { next } else { best })?;
+    Some(best.epoch)
 }
 
 /// The probes of a trial during its training.
@@ -245,22 +348,29 @@ impl<'a> Probes<'a> {
     /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an
     /// interruption changes nothing.
     fn look(&self, trainer: &Trainer, context: &Context<'_>) -> Result<(), JobError> {
-        let Train { trial, folder } = self.job;
+        let Train { trial, folder, .. } = self.job;
         let (epoch, probing) = (trainer.progress().epoch, trial.settings.probing);
         let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
         folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
         let earlier = epoch.checked_sub(probing.every).map(|earlier| folder.snapshot(earlier));
-        // One that is missing or damaged leaves out the comparison, nothing else.
-        let read = |path: &Path| TrainedModel::read_file(context.lab, context.device, trial, path).ok();
-        let earlier = earlier.and_then(|path| read(&path));
+        let read = |path: PathBuf| TrainedModel::read_file(context.lab, context.device, trial, &path);
+        let earlier = match earlier.map(read).transpose() {
+            // One that was removed leaves out the comparison, nothing else.
+            Err(ModelError::NotYet(_)) => None,
+            earlier => earlier?,
+        };
         let mut record = None;
         context.threads.run(&mut || {
             record =
                 Some(prober.measure(&trainer.model().valid(), epoch, earlier.as_ref().map(|trained| &trained.model)));
         });
         let record = record.expect("the work was done");
-        folder.append_probe(&record)?;
-        context.emit(Event::Probe { epoch, seconds: record.seconds });
+        match folder.append_probe(&record) {
+            Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds }),
+            // Such as the norms of a model that is about to diverge: training goes on.
+            Err(error @ StoreError::NotFinite { .. }) => context.warn(format!("no probe after epoch {epoch}: {error}")),
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 }

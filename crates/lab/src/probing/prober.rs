@@ -48,7 +48,9 @@ impl Prober {
         let device = model.embedding.val().device();
         let earlier = earlier.filter(|_| chooses_keys(model, self.examples.width));
         let mut layers: Vec<LayerSums> = model.blocks.iter().map(|_| LayerSums::default()).collect();
-        let (mut length, mut max_kept, mut min_kept) = (0, 0, usize::MAX);
+        // A model without blocks has no attention to tell the length by.
+        let mut length = self.examples.width + model.attention().spec.globals;
+        let (mut max_kept, mut min_kept) = (0, usize::MAX);
         for (number, first) in (0..self.examples.len()).step_by(BATCH).enumerate() {
             let last = self.examples.len().min(first + BATCH);
             let tokens = batch(&self.examples, first..last, &device).tokens;
@@ -76,7 +78,7 @@ impl Prober {
             samples: self.examples.len(),
             length,
             kept: max_kept,
-            min_kept,
+            min_kept: min_kept.min(max_kept),
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
             norms: model_norms(model),

@@ -18,6 +18,7 @@ use semfocus_tasks::{Label, Split};
 use super::PASS_SEED;
 use super::directions::{Parameter, Plane, weights_of};
 use crate::Device;
+use crate::threads::on_one_thread;
 use crate::training::{Tally, batch};
 
 /// Evaluates a model at other weights, over the first examples of a split.
@@ -72,25 +73,29 @@ pub fn evaluate<E>(
     let is_over = || stop.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, cells.len().max(1)) {
+        let worker = || {
             let sender = sender.clone();
             let (next, is_over) = (&next, &is_over);
-            scope.spawn(move || {
-                // A cell is computed on a single thread.
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-                pool.expect("the system has threads to give").install(|| {
-                    while !is_over() {
-                        let cell = next.fetch_add(1, Ordering::Relaxed);
-                        if cell >= end {
-                            break;
-                        }
-                        let (x, y) = grid.place(cell);
-                        if sender.send((cell, evaluator.at(&plane.at(x, y)))).is_err() {
-                            break;
-                        }
+            let work = move || {
+                while !is_over() {
+                    let cell = next.fetch_add(1, Ordering::Relaxed);
+                    if cell >= end {
+                        break;
                     }
-                });
-            });
+                    let (x, y) = grid.place(cell);
+                    if sender.send((cell, evaluator.at(&plane.at(x, y)))).is_err() {
+                        break;
+                    }
+                }
+            };
+            // A cell is computed on a single thread.
+            move || on_one_thread(work)
+        };
+        let workers = (0..threads.clamp(1, cells.len().max(1)))
+            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, worker()).ok());
+        // If the system gives no thread at all, this one does the work.
+        if workers.count() == 0 {
+            worker()();
         }
         drop(sender);
         let result = receiver.iter().try_for_each(|(cell, value)| done(cell, value));

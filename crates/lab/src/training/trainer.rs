@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device as BurnDevice;
-use semfocus_core::{EpochRecord, Evaluation};
+use semfocus_core::{EpochRecord, Evaluation, TrialId, TrialSettings};
 use semfocus_nn::model::Encoder;
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::parameters::{named_parameters, set_parameters};
@@ -104,21 +104,28 @@ impl Trainer {
         self.flops * examples
     }
 
-    /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the loss.
+    /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the
+    /// loss, and says whether to go on.
     ///
     /// # Errors
-    /// If the epoch was not completed: `stop` was set, the trial diverged, or new examples could not be drawn.
-    pub fn epoch(&mut self, stop: &AtomicBool, mut on_step: impl FnMut(usize, f64)) -> Result<EpochRecord, End> {
+    /// If the epoch was not completed: `stop` was set or `on_step` said so, the trial diverged, or new examples could not be
+    /// drawn.
+    pub fn epoch(
+        &mut self,
+        stop: &AtomicBool,
+        mut on_step: impl FnMut(usize, f64) -> bool,
+    ) -> Result<EpochRecord, End> {
         let began = Instant::now();
         let before = self.progress.seconds;
         let (epoch, steps) = (self.progress.epoch + 1, self.steps_per_epoch());
+        let mut goes_on = true;
         while self.progress.step < steps {
-            if stop.load(Ordering::Relaxed) {
+            if !goes_on || stop.load(Ordering::Relaxed) {
                 self.progress.seconds = before + began.elapsed().as_secs_f64();
                 return Err(End::Interrupted);
             }
             match self.step() {
-                Ok(Some(loss)) => on_step(self.progress.step, loss),
+                Ok(Some(loss)) => goes_on = on_step(self.progress.step, loss),
                 Ok(None) => return Err(End::Over(State::Diverged)),
                 Err(error) => return Err(End::Failed(error.to_string())),
             }
@@ -235,6 +242,7 @@ impl Trainer {
         Checkpoint {
             trial: self.trial.id,
             settings: toml::to_string(&self.trial.settings.to_table_of_results()).expect("settings are plain values"),
+            record: None,
             progress: self.progress.clone(),
             optimizer_steps: state.steps,
             tensors,
@@ -243,19 +251,38 @@ impl Trainer {
 
     /// Continues from a checkpoint of the same trial. If the checkpoint does not fit, nothing changes.
     pub fn restore(&mut self, mut checkpoint: Checkpoint) -> Result<(), Refused> {
-        let names: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
+        fn refused<T>(reason: String) -> Result<T, Refused> {
+            Err(Refused::Contents(reason))
+        }
+        let Progress { epoch, step, total_steps, .. } = checkpoint.progress;
+        let steps = self.steps_per_epoch();
+        if step > steps || total_steps != (epoch * steps + step) as u64 || checkpoint.optimizer_steps > total_steps {
+            return refused(format!("{total_steps} steps do not make {epoch} epochs of {steps} steps and {step} more"));
+        }
+        if let Some((name, _)) =
+            checkpoint.tensors.iter().find(|(_, tensor)| !tensor.values.iter().all(|x| x.is_finite()))
+        {
+            return refused(format!("`{name}` has values that are not finite"));
+        }
+        let settings = checkpoint.settings.parse().ok().and_then(|table| TrialSettings::from_table(&table).ok());
+        if let Some(id) = settings.map(|settings| TrialId::new(&settings)).filter(|id| *id != self.trial.id) {
+            return refused(format!("it has the settings of trial {id}"));
+        }
+        let parameters = named_parameters(self.model());
         let mut slots = Vec::new();
         for slot in self.optimizer.config().slot_names() {
-            let mut take = |name: &String| {
+            let mut take = |(name, data): &(String, burn::tensor::TensorData)| {
                 let name = format!("optimizer.{slot}.{name}");
                 // Before the first step there is no state yet.
-                let values = checkpoint.tensors.remove(&name).map(|tensor| tensor.values);
-                match values {
-                    None if checkpoint.optimizer_steps > 0 => Err(Refused::Contents(format!("`{name}` is missing"))),
+                match checkpoint.tensors.remove(&name).map(|tensor| tensor.values) {
+                    None if checkpoint.optimizer_steps > 0 => refused(format!("`{name}` is missing")),
+                    Some(values) if values.len() != data.shape().num_elements() => {
+                        refused(format!("`{name}` has {} values", values.len()))
+                    }
                     values => Ok(values.unwrap_or_default()),
                 }
             };
-            slots.push(names.iter().map(&mut take).collect::<Result<Vec<_>, _>>()?);
+            slots.push(parameters.iter().map(&mut take).collect::<Result<Vec<_>, _>>()?);
         }
         let model = set_parameters(self.model().clone(), tensors(checkpoint.tensors.into_iter()))
             .map_err(|error| Refused::Contents(error.to_string()))?;

@@ -15,6 +15,9 @@ use crate::tables::{Cell, Table};
 
 const CSS: &str = include_str!("page.css");
 
+/// The page loads nothing: whatever a run folder from elsewhere may have put into it stays text.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+
 pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], sections: &[Section]) -> String {
     let experiment = &evidence.experiment;
     let (trials, results): (Vec<&Table>, Vec<&Table>) = tables.iter().partition(|table| table.name == "trials");
@@ -24,6 +27,7 @@ pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], section
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 // An empty icon: otherwise a browser would ask for one over the network.
                 link rel="icon" href="data:,";
                 title { (experiment.name) " – semfocus" }

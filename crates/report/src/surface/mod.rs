@@ -7,7 +7,7 @@ use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
 use semfocus_figure::{Figure, Interpolation, Line, Mark, Series};
-use semfocus_store::{SharpnessRecord, StoreError, StoredSurface, SurfaceSettings};
+use semfocus_store::{SharpnessRecord, StoredSurface, SurfaceSettings};
 
 use crate::page::finding_list;
 use crate::palette;
@@ -37,20 +37,23 @@ impl Explored<'_> {
     }
 }
 
-/// None if neither command was used.
-pub fn section(evidence: &Evidence) -> Result<Option<Section>, StoreError> {
+/// None if neither command was used. Surfaces that cannot be read are left out; what is wrong with them is added to `damage`.
+pub fn section(evidence: &Evidence, damage: &mut Vec<String>) -> Option<Section> {
     let mut explored = Vec::new();
     for point in &evidence.points {
         for trial in &point.trials {
             let folder = &trial.trial.folder;
-            let (surfaces, sharpness) = (folder.surfaces()?, folder.sharpness()?);
+            let (surfaces, wrong) = folder.surfaces();
+            let sharpness = folder.sharpness();
+            damage.extend(wrong.iter().chain(sharpness.as_ref().err()).map(ToString::to_string));
+            let sharpness = sharpness.unwrap_or_default();
             if !(surfaces.is_empty() && sharpness.is_empty()) {
                 explored.push(Explored { point, trial, surfaces, sharpness });
             }
         }
     }
     if explored.is_empty() {
-        return Ok(None);
+        return None;
     }
     let shown = shown(&explored);
     let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
@@ -60,14 +63,14 @@ pub fn section(evidence: &Evidence) -> Result<Option<Section>, StoreError> {
     let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
     let view = view_html(&surfaces);
     let tables = [lipschitz_table(evidence, &steepness), sharpness_table(evidence, &explored)];
-    Ok(Some(Section {
+    Some(Section {
         id: "surface",
         title: "Loss surface",
         findings: findings(&shown, &steepness, &explored),
         pictures,
         after_pictures: view,
         tables: tables.into_iter().flatten().collect(),
-    }))
+    })
 }
 
 /// What two surfaces must have in common to be compared.

@@ -1,19 +1,20 @@
 //! `epochs.csv`: one line per epoch.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
-use semfocus_core::EpochRecord;
+use semfocus_core::{EpochRecord, TrialId, fnv_1a};
 
+use crate::check::check;
 use crate::cursor::{Cursor, Lines};
 use crate::{StoreError, files};
 
-/// The columns of every version of the format, from version 1 on; the version is the last column of every line. New files
-/// have the last version. A file that was begun in an earlier one is continued in it.
-const HEADERS: [&str; 2] = [
+/// The columns of every version of the format, from version 1 on; the version is the last column of every line. From
+/// version 3 on, the column before it is a checksum of the line. New files have the last version. A file that was begun in an
+/// earlier one is continued in it.
+const HEADERS: [&str; 3] = [
     "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,format",
     "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,format",
+    "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,check,format",
 ];
 
 /// The last version of the format.
@@ -23,11 +24,13 @@ const FORMAT: u32 = HEADERS.len() as u32;
 #[derive(Debug)]
 pub(crate) struct Epochs {
     path: PathBuf,
+    /// The trial, for the checksums.
+    owner: String,
 }
 
 impl Epochs {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Epochs { path }
+    pub(crate) fn new(path: PathBuf, owner: String) -> Self {
+        Epochs { path, owner }
     }
 
     /// Adds an epoch.
@@ -41,24 +44,17 @@ impl Epochs {
         // Records of a file that was set aside may lack the steps.
         let format = begun.unwrap_or(if records.iter().all(|record| record.steps.is_some()) { FORMAT } else { 1 });
         let header = begun.is_none().then(|| format!("{}\n", HEADERS[format as usize - 1]));
-        let lines = records.iter().map(|record| line(record, format) + "\n");
+        let lines = records.iter().map(|record| self.line(record, format) + "\n");
         files::append(&self.path, &header.into_iter().chain(lines).collect::<String>())
     }
 
     /// The version of the format that the file was begun in; none if it has no line yet.
     fn begun_format(&self) -> Result<Option<u32>, StoreError> {
-        let failed = |error| StoreError::io("read", &self.path, error);
-        let file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut first = String::new();
-        BufReader::new(file).read_line(&mut first).map_err(failed)?;
+        let Some(bytes) = files::read(&self.path)? else { return Ok(None) };
         // Half a line, left by a process that died, does not count.
-        let Some(first) = first.strip_suffix('\n') else { return Ok(None) };
-        let format = (1..).zip(HEADERS).find(|(_, header)| *header == first).map(|(format, _)| format);
-        format.map(Some).ok_or_else(|| self.damaged(1, &unknown_header()))
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let format = (1..).zip(HEADERS).find(|(_, header)| header.as_bytes() == &bytes[..end]);
+        format.map(|(format, _)| Some(format)).ok_or_else(|| self.damaged(1, &unknown_header()))
     }
 
     /// All complete lines; none if there is no file.
@@ -73,13 +69,10 @@ impl Epochs {
 
     /// Forgets a half-written last line, and the epochs after the first `epochs`, which will be computed again.
     pub(crate) fn cut(&self, epochs: usize) -> Result<(), StoreError> {
-        if !self.path.exists() {
-            return Ok(());
-        }
         let mut cursor = Cursor::default();
         let lines = cursor.read(&self.path)?;
         let end = lines.iter().nth(1 + epochs).map_or(cursor.bytes(), |(_, start, _)| start);
-        files::truncate(&self.path, end)
+        files::shorten(&self.path, end)
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -87,7 +80,6 @@ impl Epochs {
     }
 
     fn records(&self, lines: &Lines) -> Result<Vec<EpochRecord>, StoreError> {
-        let split = |line: &str| csv::StringRecord::from(line.split(',').collect::<Vec<_>>());
         let mut records = Vec::new();
         // From the first line, where it is read.
         let (mut is_header_unknown, mut columns) = (false, None);
@@ -97,29 +89,64 @@ impl Epochs {
                 columns = (!is_header_unknown).then(|| line.split(',').count());
                 continue;
             }
-            let row = split(line);
-            if columns.is_some_and(|columns| columns != row.len()) {
+            if columns.is_some_and(|columns| columns != line.split(',').count()) {
                 return Err(self.damaged(number, "expected a number for every column"));
             }
-            let format = row.iter().next_back().and_then(|format| format.parse::<u32>().ok());
+            let format = line.rsplit(',').next().and_then(|format| format.parse::<u32>().ok());
             if let Some(format) = format.filter(|format| *format > FORMAT) {
                 return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
             }
             if is_header_unknown {
                 break;
             }
-            let header =
-                format.and_then(|format| HEADERS.get((format as usize).checked_sub(1)?)).map(|text| split(text));
-            let record: EpochRecord = header
-                .filter(|header| header.len() == row.len())
-                .and_then(|header| row.deserialize(Some(&header)).ok())
-                .ok_or_else(|| self.damaged(number, "expected a number for every column"))?;
+            let record = self.record(line, format).map_err(|reason| self.damaged(number, reason))?;
             if record.epoch != number - 1 {
                 return Err(self.damaged(number, &format!("expected epoch {}", number - 1)));
             }
             records.push(record);
         }
         if is_header_unknown { Err(self.damaged(1, &unknown_header())) } else { Ok(records) }
+    }
+
+    /// What a line says, in the format that it says it has.
+    fn record(&self, line: &str, format: Option<u32>) -> Result<EpochRecord, &'static str> {
+        let split = |line: &str| csv::StringRecord::from(line.split(',').collect::<Vec<_>>());
+        let header = format.and_then(|format| HEADERS.get((format as usize).checked_sub(1)?)).map(|text| split(text));
+        if format >= Some(3) {
+            let mut parts = line.rsplitn(3, ',');
+            let (_, stored, text) = (parts.next(), parts.next(), parts.next());
+            if stored != Some(&check(&self.owner, text.unwrap_or_default())) {
+                return Err("its checksum is wrong");
+            }
+        }
+        let row = split(line);
+        let record =
+            header.filter(|header| header.len() == row.len()).and_then(|header| row.deserialize(Some(&header)).ok());
+        let record: EpochRecord = record.ok_or("expected a number for every column")?;
+        let EpochRecord { lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, seconds, .. } =
+            record;
+        if ![lr, train_loss, heldout_loss, grad_norm, seconds].iter().all(|number| number.is_finite()) {
+            return Err("expected finite numbers");
+        }
+        if ![train_accuracy, heldout_accuracy].iter().all(|accuracy| (0.0..=1.0).contains(accuracy)) {
+            return Err("expected accuracies from 0 to 1");
+        }
+        if lr < 0.0 || grad_norm < 0.0 || seconds < 0.0 {
+            return Err("expected no negative learning rate, gradient norm or time");
+        }
+        Ok(record)
+    }
+
+    /// The line of a record.
+    fn line(&self, record: &EpochRecord, format: u32) -> String {
+        let mut line = format!("{},{:.3}", numbers(record), record.seconds);
+        if format >= 2 {
+            line += &format!(",{}", record.steps.map_or(String::new(), |steps| steps.to_string()));
+        }
+        if format >= 3 {
+            line += &format!(",{}", check(&self.owner, &line));
+        }
+        format!("{line},{format}")
     }
 
     fn damaged(&self, line: usize, reason: &str) -> StoreError {
@@ -131,26 +158,40 @@ fn unknown_header() -> String {
     format!("expected the header {}", HEADERS[FORMAT as usize - 1])
 }
 
-/// The line of a record. The time alone differs between two runs of the same trial.
-fn line(record: &EpochRecord, format: u32) -> String {
-    let EpochRecord {
-        epoch,
-        lr,
-        train_loss,
-        train_accuracy,
-        heldout_loss,
-        heldout_accuracy,
-        grad_norm,
-        seconds,
-        steps,
-    } = record;
-    let steps = match (format, steps) {
-        (1, _) => String::new(),
-        (_, steps) => format!("{},", steps.map_or(String::new(), |steps| steps.to_string())),
-    };
-    format!(
-        "{epoch},{lr},{train_loss},{train_accuracy},{heldout_loss},{heldout_accuracy},{grad_norm},{seconds:.3},{steps}{format}"
-    )
+/// What is the same in every run of the same trial, which the time is not.
+fn numbers(record: &EpochRecord) -> String {
+    let EpochRecord { epoch, lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, .. } = record;
+    format!("{epoch},{lr},{train_loss},{train_accuracy},{heldout_loss},{heldout_accuracy},{grad_norm}")
+}
+
+/// A hash over the epochs of a trial in their order, without their times: every run of the trial has the same. A checkpoint
+/// holds it, so that it vouches for the record of the epochs before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHash(u64);
+
+impl RecordHash {
+    /// Before the first epoch of a trial.
+    pub fn new(trial: TrialId) -> Self {
+        RecordHash(fnv_1a(trial.to_string().bytes()))
+    }
+
+    /// After these epochs of a trial.
+    pub fn of(trial: TrialId, records: &[EpochRecord]) -> Self {
+        let mut hash = RecordHash::new(trial);
+        records.iter().for_each(|record| hash.add(record));
+        hash
+    }
+
+    /// Adds the next epoch.
+    pub fn add(&mut self, record: &EpochRecord) {
+        self.0 = fnv_1a(self.0.to_le_bytes().into_iter().chain(numbers(record).bytes()));
+    }
+}
+
+impl std::fmt::Display for RecordHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +205,7 @@ mod tests {
             epoch,
             lr: 0.1,
             train_loss: third,
-            train_accuracy: 1.0 / third,
+            train_accuracy: 1.0 / (1.0 + third),
             heldout_loss: third * third,
             heldout_accuracy: 0.5,
             grad_norm: third.sqrt(),
@@ -176,7 +217,7 @@ mod tests {
     #[test]
     fn a_reader_follows_the_epochs_and_numbers_keep_their_bits() {
         let scratch = Scratch::new("epochs");
-        let epochs = Epochs::new(scratch.path().join("epochs.csv"));
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"), "a trial".to_owned());
         let mut cursor = Cursor::default();
         assert_eq!(epochs.read_from(&mut cursor).unwrap(), []);
         epochs.append_all(&[record(1), record(2)]).unwrap();
@@ -187,14 +228,15 @@ mod tests {
         assert_eq!(epochs.read().unwrap(), [record(1)]);
         epochs.append(&record(2)).unwrap();
         let text = std::fs::read_to_string(epochs.path()).unwrap();
-        assert_eq!(text.lines().next(), Some(HEADERS[1]));
-        assert!(text.lines().nth(2).unwrap().ends_with(",1.250,32,2"), "{text}");
+        assert_eq!(text.lines().next(), Some(HEADERS[2]));
+        let last = text.lines().nth(2).unwrap();
+        assert!(last.contains(",1.250,32,") && last.ends_with(",3"), "{text}");
     }
 
     #[test]
     fn a_file_is_continued_in_the_format_it_was_begun_in() {
         let scratch = Scratch::new("epochs-formats");
-        let epochs = Epochs::new(scratch.path().join("epochs.csv"));
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"), "a trial".to_owned());
         std::fs::write(epochs.path(), format!("{}\n1,0.1,1,1,1,1,1,1.250,1\n", HEADERS[0])).unwrap();
         epochs.append(&record(2)).unwrap();
         let text = std::fs::read_to_string(epochs.path()).unwrap();
@@ -202,7 +244,7 @@ mod tests {
         let read = epochs.read().unwrap();
         assert_eq!(read[1], EpochRecord { steps: None, ..record(2) });
         // A copy of records without steps is in their format, too.
-        let copy = Epochs::new(scratch.path().join("copy.csv"));
+        let copy = Epochs::new(scratch.path().join("copy.csv"), "a trial".to_owned());
         copy.append_all(&read).unwrap();
         assert_eq!(std::fs::read_to_string(copy.path()).unwrap(), text);
         // A reader that has passed the header knows the columns of a line from its format.
@@ -215,21 +257,76 @@ mod tests {
     #[test]
     fn damage_and_newer_formats_are_told_apart() {
         let scratch = Scratch::new("epochs-damage");
-        let epochs = Epochs::new(scratch.path().join("epochs.csv"));
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"), "a trial".to_owned());
         let read = |lines: &str| {
             std::fs::write(epochs.path(), format!("{}\n{lines}\n", HEADERS[1])).unwrap();
             epochs.read()
         };
-        assert!(matches!(read("1,0.1,1,1,1,1,1,1,16,3"), Err(StoreError::Newer { format: 3, .. })));
-        for damaged in
-            ["1,0.1,1,1,1,1,1,1,16", "1,0.1,x,1,1,1,1,1,16,2", "2,0.1,1,1,1,1,1,1,16,2", "1,0.1,1,1,1,1,1,1,2"]
-        {
+        assert!(matches!(read("1,0.1,1,1,1,1,1,1,16,4"), Err(StoreError::Newer { format: 4, .. })));
+        for damaged in [
+            "1,0.1,1,1,1,1,1,1,16",
+            "1,0.1,x,1,1,1,1,1,16,2",
+            "2,0.1,1,1,1,1,1,1,16,2",
+            "1,0.1,1,1,1,1,1,1,2",
+            "1,0.1,1,7.5,1,1,1,1,16,2",
+            "1,0.1,1,-3,1,1,1,1,16,2",
+            "1,0.1,1,NaN,1,1,1,1,16,2",
+            "1,0.1,inf,1,1,1,1,1,16,2",
+            "1,0.1,1,1,1,1,1,-1,16,2",
+            "1,0.1,1,1,1,1,1e999,1,16,2",
+        ] {
             assert!(matches!(read(damaged), Err(StoreError::Damaged { .. })), "{damaged}");
         }
         // A later version may have other columns.
-        std::fs::write(epochs.path(), "epoch,loss,format\n1,2,3\n").unwrap();
-        assert!(matches!(epochs.read(), Err(StoreError::Newer { format: 3, .. })));
+        std::fs::write(epochs.path(), "epoch,loss,format\n1,2,4\n").unwrap();
+        assert!(matches!(epochs.read(), Err(StoreError::Newer { format: 4, .. })));
         std::fs::write(epochs.path(), "epoch,loss\n1,2\n").unwrap();
         assert!(matches!(epochs.read(), Err(StoreError::Damaged { .. })));
+    }
+
+    #[test]
+    fn every_changed_digit_and_every_foreign_line_is_found() {
+        let scratch = Scratch::new("epochs-checks");
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"), "a trial".to_owned());
+        let records = [record(1), record(2)];
+        epochs.append_all(&records).unwrap();
+        let bytes = std::fs::read(epochs.path()).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(epochs.path(), &changed).unwrap();
+            // The end of the last line is that of a process that died while it wrote it.
+            let is_last_newline = bit / 8 == bytes.len() - 1;
+            match epochs.read() {
+                Ok(read) => assert!(is_last_newline && read == records[..1], "bit {bit}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error, StoreError::Damaged { .. } | StoreError::Newer { .. }),
+                        "bit {bit}: {error}"
+                    )
+                }
+            }
+        }
+        std::fs::write(epochs.path(), &bytes).unwrap();
+        let other = Epochs::new(epochs.path().to_owned(), "another trial".to_owned());
+        assert!(other.read().unwrap_err().to_string().contains("line 2: its checksum is wrong"));
+    }
+
+    #[test]
+    fn the_hash_of_a_record_depends_on_everything_but_the_times() {
+        let trial = |text: &str| text.parse::<TrialId>().unwrap();
+        let records = [record(1), record(2)];
+        let hash = RecordHash::of(trial("a1"), &records);
+        let slower = records.map(|record| EpochRecord { seconds: 9.0, ..record });
+        assert_eq!(RecordHash::of(trial("a1"), &slower), hash);
+        let worse = [records[0], EpochRecord { heldout_loss: 0.1, ..records[1] }];
+        for other in [
+            RecordHash::of(trial("a1"), &worse),
+            RecordHash::of(trial("a1"), &records[..1]),
+            RecordHash::of(trial("a2"), &records),
+            RecordHash::of(trial("a1"), &[records[1], records[0]]),
+        ] {
+            assert_ne!(other, hash);
+        }
     }
 }

@@ -6,16 +6,23 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::check::check;
 use crate::cursor::Cursor;
 use crate::{StoreError, files};
 
-/// The version of the format that is written; versions up to it can be read.
-const FORMAT: u32 = 1;
+/// The version of the format that is written; versions up to it can be read. From version 2 on, the last field of a line is
+/// a checksum of the rest.
+const FORMAT: u32 = 2;
+
+/// What stands before the checksum of a line.
+const CHECK: &str = ",\"check\":\"";
 
 /// A file of records of one kind, one JSON object a line.
 #[derive(Debug)]
 pub(crate) struct Log<T> {
     path: PathBuf,
+    /// What the records belong to, for the checksums.
+    owner: String,
     kind: PhantomData<T>,
 }
 
@@ -33,19 +40,46 @@ fn first() -> u32 {
 }
 
 impl<T: Serialize + DeserializeOwned> Log<T> {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Log { path, kind: PhantomData }
+    pub(crate) fn new(path: PathBuf, owner: String) -> Self {
+        Log { path, owner, kind: PhantomData }
     }
 
     /// Adds a record; it is on the disk when this returns.
     pub(crate) fn append(&self, record: &T) -> Result<(), StoreError> {
-        let line = Line { format: FORMAT, record };
-        files::append(&self.path, &(serde_json::to_string(&line).expect("plain fields can be written") + "\n"))
+        let text = serde_json::to_string(&Line { format: FORMAT, record }).expect("plain fields can be written");
+        let check = self.check(self.count()? + 1, &text);
+        let fields = text.strip_suffix('}').expect("a record has fields");
+        files::append(&self.path, &format!("{fields}{CHECK}{check}\"}}\n"))
+    }
+
+    /// Adds a record whose numbers should all be finite. JSON has no others: they could not be read again.
+    pub(crate) fn append_finite(&self, record: &T) -> Result<(), StoreError> {
+        fn is_finite(value: &serde_json::Value) -> bool {
+            match value {
+                serde_json::Value::Null => false,
+                serde_json::Value::Array(values) => values.iter().all(is_finite),
+                serde_json::Value::Object(fields) => fields.values().all(is_finite),
+                _ => true,
+            }
+        }
+        let value = serde_json::to_value(record).expect("plain fields can be written");
+        if is_finite(&value) { self.append(record) } else { Err(StoreError::NotFinite { path: self.path.clone() }) }
     }
 
     /// All records, in the order in which they were added.
     pub(crate) fn read(&self) -> Result<Vec<T>, StoreError> {
         self.read_from(&mut Cursor::default())
+    }
+
+    /// Number of complete lines.
+    pub(crate) fn count(&self) -> Result<usize, StoreError> {
+        let bytes = files::read(&self.path)?.unwrap_or_default();
+        Ok(bytes.iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// The checksum of a line with this number, so that lines that are lost or exchanged are noticed.
+    fn check(&self, number: usize, text: &str) -> String {
+        check(&format!("{} {number}", self.owner), text)
     }
 
     /// The records that were added after the cursor.
@@ -56,13 +90,10 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
     /// Forgets a half-written last line, and all records from the first one on that `is_obsolete`, because they will be
     /// made again. Nothing is rewritten: the file is cut.
     pub(crate) fn cut(&self, is_obsolete: impl Fn(&T) -> bool) -> Result<(), StoreError> {
-        if !self.path.exists() {
-            return Ok(());
-        }
         let mut cursor = Cursor::default();
         let lines = self.lines(&mut cursor)?;
         let end = lines.iter().find(|(_, record)| is_obsolete(record)).map_or(cursor.bytes(), |(start, _)| *start);
-        files::truncate(&self.path, end)
+        files::shorten(&self.path, end)
     }
 
     /// Moves the file out of the way without losing it, and gives its new name.
@@ -86,7 +117,16 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
         if format > FORMAT {
             return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
         }
+        // A line that has a checksum is held to it, whatever it says of its format.
+        if (format > 1 || line.contains(CHECK)) && !self.is_checksum_right(number, line) {
+            return Err(StoreError::damaged(&self.path, format!("line {number}: its checksum is wrong")));
+        }
         Ok(serde_json::from_str::<Line<T>>(line).map_err(damaged)?.record)
+    }
+
+    fn is_checksum_right(&self, number: usize, line: &str) -> bool {
+        let parts = line.strip_suffix("\"}").and_then(|rest| rest.rsplit_once(CHECK));
+        parts.is_some_and(|(fields, stored)| stored == self.check(number, &format!("{fields}}}")))
     }
 }
 
@@ -104,7 +144,7 @@ mod tests {
     #[test]
     fn numbers_come_back_with_the_same_bits_and_old_lines_stay_as_they_are() {
         let scratch = Scratch::new("log");
-        let log = Log::new(scratch.path().join("records.jsonl"));
+        let log = Log::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
         let key = semfocus_core::Key::new(1);
         let value = |index: u32| f64::from(key.bits_at(index)) / 3e9 - 0.7 + f64::from(index) * 1e-9;
         let mut before = Vec::new();
@@ -118,7 +158,7 @@ mod tests {
         }
         let read = log.read().unwrap();
         assert!(read.iter().zip(0..).all(|(record, index)| record.value.to_bits() == value(index).to_bits()));
-        assert!(String::from_utf8(before).unwrap().starts_with(r#"{"format":1,"#));
+        assert!(String::from_utf8(before).unwrap().starts_with(r#"{"format":2,"#));
     }
 
     /// Adds text as a process does that is killed while it writes.
@@ -131,7 +171,7 @@ mod tests {
     #[test]
     fn a_reader_follows_the_file_and_half_lines_do_not_count() {
         let scratch = Scratch::new("follow");
-        let log = Log::new(scratch.path().join("records.jsonl"));
+        let log = Log::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
         let mut cursor = Cursor::default();
         assert_eq!(log.read_from(&mut cursor).unwrap(), []);
         let record = |epoch| Record { epoch, value: 0.5 };
@@ -154,11 +194,47 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused_and_is_not_damage() {
         let scratch = Scratch::new("newer");
-        let log = Log::<Record>::new(scratch.path().join("records.jsonl"));
-        files::append(&log.path, "{\"format\":2,\"epochs\":[1]}\n").unwrap();
-        assert!(matches!(log.read(), Err(StoreError::Newer { format: 2, .. })));
-        let other = Log::<Record>::new(scratch.path().join("others.jsonl"));
+        let log = Log::<Record>::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
+        files::append(&log.path, "{\"format\":3,\"epochs\":[1]}\n").unwrap();
+        assert!(matches!(log.read(), Err(StoreError::Newer { format: 3, .. })));
+        let other = Log::<Record>::new(scratch.path().join("others.jsonl"), "a trial".to_owned());
         files::append(&other.path, "{\"format\":1,\"epoch\":1,\"value\":null}\n").unwrap();
         assert!(matches!(other.read(), Err(StoreError::Damaged { .. })));
+    }
+
+    #[test]
+    fn every_changed_bit_and_every_foreign_line_is_found() {
+        let scratch = Scratch::new("log-checks");
+        let log = Log::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
+        log.append(&Record { epoch: 1, value: 1.0 / 3.0 }).unwrap();
+        let bytes = std::fs::read(&log.path).unwrap();
+        for bit in 0..(bytes.len() - 1) * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&log.path, &changed).unwrap();
+            assert!(log.read().is_err(), "bit {bit}: {}", String::from_utf8_lossy(&changed));
+        }
+        std::fs::write(&log.path, &bytes).unwrap();
+        log.append(&Record { epoch: 2, value: 0.5 }).unwrap();
+        let two = std::fs::read_to_string(&log.path).unwrap();
+        let lines: Vec<&str> = two.split_inclusive('\n').collect();
+        for lines in [&[lines[1]][..], &[lines[1], lines[0]], &[lines[0], lines[0]]] {
+            std::fs::write(&log.path, lines.concat()).unwrap();
+            assert!(log.read().is_err(), "a line is lost, exchanged or doubled: {lines:?}");
+        }
+        std::fs::write(&log.path, &bytes).unwrap();
+        let other = Log::<Record>::new(log.path.clone(), "another trial".to_owned());
+        assert!(other.read().unwrap_err().to_string().contains("line 1: its checksum is wrong"));
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_refused() {
+        let scratch = Scratch::new("not-finite");
+        let log = Log::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
+        for value in [f64::NAN, f64::INFINITY] {
+            assert!(matches!(log.append_finite(&Record { epoch: 1, value }), Err(StoreError::NotFinite { .. })));
+        }
+        log.append_finite(&Record { epoch: 1, value: 0.5 }).unwrap();
+        assert_eq!(log.read().unwrap().len(), 1);
     }
 }

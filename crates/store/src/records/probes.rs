@@ -41,8 +41,10 @@ pub struct LayerRecord {
     pub least_deviations: [f64; 2],
     /// Keys that both this and the earlier probe keep, as a share of those that either keeps; the mean over queries. None for
     /// the first probe, and for mechanisms that keep the same keys whatever the scores are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<f64>,
     /// Whether the kept keys are those that the label hangs on; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevance: Option<Relevance>,
 }
 

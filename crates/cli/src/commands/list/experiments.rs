@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::output::emit;
+use crate::talk::say;
 use crate::text::{duration, paragraph};
 
 #[derive(Serialize)]
@@ -34,7 +35,7 @@ struct ScaleEntry {
 }
 
 pub(super) fn run(json: bool, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    eprintln!("measuring a few steps to estimate times …");
+    say!("measuring a few steps to estimate times …");
     let mut estimator = Estimator::rough(lab);
     let mut entries = Vec::new();
     for preset in presets() {

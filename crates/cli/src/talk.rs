@@ -1,0 +1,113 @@
+//! What the program says on standard error, and how text from files is kept from commanding the terminal.
+//!
+//! Nobody may be listening: the terminal may be closed, the reader of the pipe gone, the disk of the log full. Results never
+//! depend on it, so errors of writing are ignored here.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// Says a line on standard error.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::talk::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+/// Writes a line to standard error in one piece.
+pub(crate) fn line(text: fmt::Arguments<'_>) {
+    let text = plain(&format!("{text}\n"));
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// The text without control characters other than line breaks, tabs and colours: a file from elsewhere must not be able
+/// to move the cursor, change the title of the window or hide what was printed before.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some(colour) = colour_at_start(rest) {
+            plain.push_str(colour);
+            rest = &rest[colour.len()..];
+            continue;
+        }
+        match first {
+            '\n' | '\t' => plain.push(first),
+            control if control.is_control() => escape(control, &mut plain),
+            // They reverse or hide the text around them.
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escape(first, &mut plain),
+            other => plain.push(other),
+        }
+        rest = &rest[first.len_utf8()..];
+    }
+    plain
+}
+
+/// Writes a character by its number, in the way of JSON, which stays JSON.
+fn escape(character: char, text: &mut String) {
+    use fmt::Write;
+    let _ = write!(text, "\\u{:04x}", u32::from(character));
+}
+
+/// One of the few colours that the program itself uses, if the text starts with it.
+fn colour_at_start(text: &str) -> Option<&str> {
+    const COLOURS: [&str; 7] =
+        ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"];
+    COLOURS.into_iter().find(|colour| text.starts_with(colour)).map(|colour| &text[..colour.len()])
+}
+
+/// Passes on complete lines as [`plain`] text.
+pub(crate) struct PlainText<W: Write> {
+    inner: W,
+    /// A line that is not complete yet.
+    pending: Vec<u8>,
+}
+
+impl<W: Write> PlainText<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        PlainText { inner, pending: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for PlainText<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        if end > 0 {
+            self.pending.extend(&bytes[..end]);
+            let text = plain(&String::from_utf8_lossy(&self.pending));
+            self.pending.clear();
+            self.inner.write_all(text.as_bytes())?;
+        }
+        self.pending.extend(&bytes[end..]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let text = plain(&String::from_utf8_lossy(&std::mem::take(&mut self.pending)));
+        self.inner.write_all(text.as_bytes())?;
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_command_the_terminal() {
+        assert_eq!(plain("a\tb\nc é …"), "a\tb\nc é …");
+        assert_eq!(plain("\u{1b}]0;title\u{7}x"), "\\u001b]0;title\\u0007x");
+        assert_eq!(plain("\u{1b}[2Jgone\r"), "\\u001b[2Jgone\\u000d");
+        assert_eq!(plain("\u{9b}2J\u{202e}abc"), "\\u009b2J\\u202eabc");
+        assert_eq!(plain("\u{1b}[32mgood\u{1b}[0m \u{1b}[8mhidden"), "\u{1b}[32mgood\u{1b}[0m \\u001b[8mhidden");
+    }
+
+    #[test]
+    fn a_stream_is_cut_at_lines_only() {
+        let mut out = PlainText::new(Vec::new());
+        for piece in ["one\u{1b}", "[2J\ntw", "o é".split_at(2).0, "é\n", "end"] {
+            out.write_all(piece.as_bytes()).unwrap();
+        }
+        assert_eq!(out.inner, "one\\u001b[2J\ntwo é\n".as_bytes());
+        out.flush().unwrap();
+        assert_eq!(out.inner, "one\\u001b[2J\ntwo é\nend".as_bytes());
+    }
+}

@@ -1,0 +1,253 @@
+//! Damaged files cost one trial at most: reading commands leave it out and say so, and `run` repairs it.
+#![cfg(unix)]
+
+mod common;
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, trials};
+
+/// A finished run of four trials, and the file of its experiment.
+fn finished(scratch: &Scratch) -> (String, String) {
+    let text = SMALL.replace("epochs = 12", "epochs = 4").replace("train = 400", "train = 100");
+    let file = scratch.file("small.toml", &text);
+    let dir = scratch.path("run");
+    let output = semfocus(&["run", &file, "-o", &dir, "-q"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    (file, dir)
+}
+
+/// A copy of a run.
+fn copy(scratch: &Scratch, dir: &str, name: &str) -> String {
+    let to = scratch.path(name);
+    assert!(Command::new("cp").args(["-r", dir, &to]).status().unwrap().success());
+    to
+}
+
+fn edit(path: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{} has {from}", path.display());
+    std::fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Files that were kept aside, below a folder.
+fn kept_aside(dir: &str) -> Vec<PathBuf> {
+    let folders = trials(dir).into_iter().chain([PathBuf::from(dir)]);
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    files.filter(|path| path.to_string_lossy().contains(".refused")).collect()
+}
+
+#[test]
+fn one_bad_file_costs_one_trial_and_is_repaired() {
+    let scratch = Scratch::new("one-bad-file");
+    let (file, dir) = finished(&scratch);
+    type Damage = (&'static str, fn(&Path));
+    let damages: [Damage; 8] = [
+        ("a word in the record", |trial| edit(&trial.join("epochs.csv"), "\n3,", "\nthree,")),
+        ("an accuracy of 750 %", |trial| {
+            let text = std::fs::read_to_string(trial.join("epochs.csv")).unwrap();
+            let line = text.lines().nth(2).unwrap();
+            let mut fields: Vec<&str> = line.split(',').collect();
+            fields[3] = "7.5";
+            edit(&trial.join("epochs.csv"), line, &fields.join(","));
+        }),
+        ("bytes that are no text", |trial| {
+            let mut bytes = std::fs::read(trial.join("epochs.csv")).unwrap();
+            bytes[20] |= 0x80;
+            std::fs::write(trial.join("epochs.csv"), bytes).unwrap();
+        }),
+        ("a record that ends early", |trial| {
+            let text = std::fs::read_to_string(trial.join("epochs.csv")).unwrap();
+            std::fs::write(
+                trial.join("epochs.csv"),
+                text.lines().take(3).map(|l| l.to_owned() + "\n").collect::<String>(),
+            )
+            .unwrap();
+        }),
+        ("no record", |trial| std::fs::remove_file(trial.join("epochs.csv")).unwrap()),
+        ("no settings", |trial| std::fs::remove_file(trial.join("trial.toml")).unwrap()),
+        ("other settings", |trial| edit(&trial.join("trial.toml"), "d_model = 16", "d_model = 17")),
+        ("a damaged best checkpoint", |trial| {
+            let mut bytes = std::fs::read(trial.join("best.safetensors")).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            std::fs::write(trial.join("best.safetensors"), bytes).unwrap();
+        }),
+    ];
+    for (number, (what, damage)) in damages.into_iter().enumerate() {
+        let damaged = copy(&scratch, &dir, &format!("damaged-{number}"));
+        let trial = &trials(&damaged)[1];
+        damage(trial);
+        // A checkpoint is only read by those who need it.
+        if what != "a damaged best checkpoint" {
+            for command in ["status", "compare", "report"] {
+                let output = semfocus(&[command, &damaged]);
+                assert_eq!(output.code, 3, "{what}, {command}: {}", output.stderr);
+                let id = trial.file_name().unwrap().to_str().unwrap();
+                assert!(
+                    output.stderr.contains("left out: ") && output.stderr.contains(id),
+                    "{what}: {}",
+                    output.stderr
+                );
+                assert!(output.stdout.contains("topk:3") || command == "report", "{what}: {}", output.stdout);
+            }
+        }
+        let verified = semfocus(&["verify", &damaged]);
+        assert_eq!(verified.code, 3, "{what}: {}", verified.stdout);
+        let output = semfocus(&["run", &file, "-o", &damaged, "-q"]);
+        assert_eq!(output.code, 0, "{what}: {}", output.stderr);
+        assert_same_bits(&dir, &damaged);
+        let verified = semfocus(&["verify", &damaged]);
+        assert_eq!(
+            (verified.code, verified.stdout.as_str()),
+            (0, "4 trials: every file is as it was written\n"),
+            "{what}"
+        );
+        assert_eq!(kept_aside(&damaged).is_empty(), ["no record", "no settings"].contains(&what), "{what}");
+    }
+}
+
+#[test]
+fn exchanged_names_do_not_turn_a_verdict_round() {
+    let scratch = Scratch::new("exchanged");
+    let (file, dir) = finished(&scratch);
+    let before = semfocus(&["compare", &dir, "--json"]).stdout;
+    let index = Path::new(&dir).join("trials.csv");
+    let text = std::fs::read_to_string(&index).unwrap();
+    std::fs::write(
+        &index,
+        text.replace(",full,", ",FULL,").replace(",topk:3,", ",full,").replace(",FULL,", ",topk:3,"),
+    )
+    .unwrap();
+    let output = semfocus(&["compare", &dir, "--json"]);
+    assert_eq!((output.code, &output.stdout), (3, &before), "{}", output.stderr);
+    assert!(output.stderr.contains("trials.csv is damaged: line 2: its checksum is wrong"), "{}", output.stderr);
+    let output = semfocus(&["run", &file, "-o", &dir, "-q"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("repaired: ") && output.stderr.contains("trials.csv"), "{}", output.stderr);
+    assert_eq!(std::fs::read_to_string(&index).unwrap(), text);
+    assert_eq!(kept_aside(&dir), [PathBuf::from(&dir).join("trials.csv.refused")]);
+}
+
+#[test]
+fn verify_names_every_damage_and_repairs_what_it_can() {
+    let scratch = Scratch::new("verify");
+    let (file, dir) = finished(&scratch);
+    let expected = copy(&scratch, &dir, "expected");
+    let folders = trials(&dir);
+    edit(&folders[0].join("trial.toml"), "seed", "sead");
+    edit(&folders[1].join("status.json"), "finished", "finishes");
+    edit(&folders[2].join("epochs.csv"), "\n2,", "\n7,");
+    std::fs::write(Path::new(&dir).join("trials.csv"), "nothing\n").unwrap();
+    let found = semfocus(&["verify", &dir, "--json"]);
+    assert_eq!(found.code, 3, "{}", found.stderr);
+    let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    let files: Vec<&str> = report["damage"].as_array().unwrap().iter().map(|d| d["file"].as_str().unwrap()).collect();
+    for name in ["trial.toml", "status.json", "epochs.csv", "trials.csv"] {
+        assert!(files.iter().any(|file| file.ends_with(name)), "{name} in {files:?}");
+    }
+    assert!(kept_aside(&dir).is_empty(), "without --repair nothing is touched");
+    let repaired = semfocus(&["verify", &dir, "--repair"]);
+    assert_eq!(repaired.code, 3, "{}", repaired.stderr);
+    assert!(repaired.stdout.contains("To train again what is lost: semfocus run"), "{}", repaired.stdout);
+    assert!(kept_aside(&dir).len() >= 4, "{:?}", kept_aside(&dir));
+    assert_eq!(std::fs::read(folders[0].join("trial.toml")).unwrap(), {
+        std::fs::read(trials(&expected)[0].join("trial.toml")).unwrap()
+    });
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-q"]).code, 0);
+    assert_same_bits(&expected, &dir);
+    assert_eq!(semfocus(&["verify", &dir]).code, 0);
+}
+
+/// As another user, because root may read everything; gives the exit code and what is said.
+fn as_another_user(arguments: &[&str]) -> Option<(i32, String)> {
+    if !Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n") {
+        return None;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_semfocus")]).args(arguments);
+    let output = command.output().ok()?;
+    Some((output.status.code()?, String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_no_damage() {
+    let scratch = Scratch::new("permission");
+    let (file, dir) = finished(&scratch);
+    let everything = |mode: &str, path: &str| {
+        assert!(Command::new("chmod").args(["-R", mode, path]).status().unwrap().success());
+    };
+    everything("a+rwX", &dir);
+    let folders = trials(&dir);
+    for folder in &folders {
+        let last = folder.join("last.safetensors");
+        std::fs::set_permissions(last, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let before: Vec<Vec<String>> = folders.iter().map(|folder| epochs(folder)).collect();
+    let grown = ["run", &file, "-o", &dir, "--epochs", "5", "-q"];
+    if let Some((code, said)) = as_another_user(&grown) {
+        assert_eq!(code, 3, "{said}");
+        assert!(said.contains("Permission denied"), "{said}");
+        assert!(kept_aside(&dir).is_empty(), "{:?}", kept_aside(&dir));
+        assert_eq!(folders.iter().map(|folder| epochs(folder)).collect::<Vec<_>>(), before);
+    }
+    // Whoever may read it goes on from there.
+    let output = semfocus(&grown);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(!output.stderr.contains("starts again"), "{}", output.stderr);
+    assert_eq!(epochs(&folders[0]).len(), 6);
+}
+
+#[test]
+fn a_newer_checkpoint_is_left_alone() {
+    let scratch = Scratch::new("newer");
+    let (file, dir) = finished(&scratch);
+    let folder = trials(&dir)[0].clone();
+    for name in ["last", "previous", "best"] {
+        let path = folder.join(format!("{name}.safetensors"));
+        let mut bytes = std::fs::read(&path).unwrap();
+        let text = br#"format_version\":"#;
+        let at = bytes.windows(text.len()).position(|window| window == text).unwrap() + text.len();
+        bytes[at] = b'9';
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "5", "-q"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("has format 9"), "{}", output.stderr);
+    assert!(kept_aside(&dir).is_empty());
+    assert_eq!(epochs(&folder).len(), 5, "the epochs are still there");
+}
+
+#[test]
+fn links_and_pipes_in_a_foreign_folder_are_refused() {
+    let scratch = Scratch::new("links");
+    let (_, dir) = finished(&scratch);
+    let secret = scratch.file("secret", "mine");
+    let folder = trials(&dir)[0].clone();
+    std::fs::remove_file(folder.join("lock")).unwrap();
+    symlink(&secret, folder.join("lock")).unwrap();
+    let output = semfocus(&["probe", folder.to_str().unwrap(), "--samples", "10"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("symbolic link"), "{}", output.stderr);
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "mine");
+
+    // A folder that would lead outside.
+    let outside = scratch.path("outside");
+    std::fs::create_dir(&outside).unwrap();
+    let _ = std::fs::remove_dir_all(Path::new(&dir).join("figures"));
+    symlink(&outside, Path::new(&dir).join("figures")).unwrap();
+    let output = semfocus(&["report", &dir]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("symbolic link"), "{}", output.stderr);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+
+    // A pipe does not hang a reader.
+    let pipe = trials(&dir)[1].join("epochs.csv");
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let output = semfocus(&["compare", &dir]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("not a regular file"), "{}", output.stderr);
+}

@@ -1,0 +1,276 @@
+//! Surroundings that do not cooperate: nobody reads what is said, the terminal is closed, the system gives no threads and has
+//! too little memory, sizes are absurd, and text from files tries to command the terminal.
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{SMALL, Scratch, assert_same_bits, semfocus, signal, start, trials};
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_semfocus"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn short(scratch: &Scratch) -> String {
+    scratch.file("short.toml", &SMALL.replace("epochs = 12", "epochs = 3").replace("seeds = 2", "seeds = 1"))
+}
+
+#[test]
+fn training_does_not_depend_on_anybody_listening() {
+    let scratch = Scratch::new("nobody-listens");
+    let file = short(&scratch);
+    // The reader goes away after the first line; so does that of the table.
+    for (name, both) in [("stderr", false), ("both", true)] {
+        let dir = scratch.path(name);
+        let mut child = program().args(["run", &file, "-o", &dir]).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty());
+        drop(both.then(|| child.stdout.take()));
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        assert!(Path::new(&dir).join("report.html").is_file(), "{name}: the report is written");
+    }
+    // A full disk takes no log.
+    let dir = scratch.path("full");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = program().args(["run", &file, "-o", &dir]).stderr(full).stdout(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(Path::new(&dir).join("report.html").is_file());
+}
+
+#[test]
+fn a_lost_connection_saves_and_nohup_goes_on() {
+    let scratch = Scratch::new("hang-up");
+    let file = scratch.file("small.toml", &SMALL.replace("train = 400", "train = 4000"));
+    let wait_for_a_checkpoint = |dir: &str| {
+        let began = Instant::now();
+        let has_one = |dir: &str| {
+            Path::new(dir).join("trials").is_dir()
+                && trials(dir).iter().any(|trial| trial.join("last.safetensors").exists())
+        };
+        while !has_one(dir) {
+            assert!(began.elapsed() < Duration::from_secs(60), "no checkpoint yet");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let dir = scratch.path("hung-up");
+    let child = start(&["run", &file, "-o", &dir]);
+    wait_for_a_checkpoint(&dir);
+    signal(&child, "HUP");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{:?}", output.status.signal());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("progress is saved. To resume: "));
+
+    let dir = scratch.path("nohup");
+    let mut nohup = Command::new("nohup");
+    nohup.args([env!("CARGO_BIN_EXE_semfocus"), "run", &file, "-o", &dir, "--epochs", "2"]);
+    let child = nohup.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_a_checkpoint(&dir);
+    signal(&child, "HUP");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn threads_that_the_system_does_not_give_are_done_without() {
+    let scratch = Scratch::new("no-threads");
+    let file = short(&scratch);
+    let (usual, alone) = (scratch.path("usual"), scratch.path("alone"));
+    assert_eq!(semfocus(&["run", &file, "-o", &usual, "-q"]).code, 0);
+    // No thread can have a stack of this size.
+    let without_threads = |arguments: &[&str]| {
+        let output = program().args(arguments).env("RUST_MIN_STACK", "70368744177664").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    without_threads(&["run", &file, "-o", &alone]);
+    assert_same_bits(&usual, &alone);
+    without_threads(&["landscape", &alone, "--grid", "3", "--samples", "20"]);
+    without_threads(&["probe", &alone, "--samples", "20"]);
+}
+
+#[test]
+fn what_does_not_fit_fails_alone_with_a_message() {
+    let scratch = Scratch::new("too-large");
+    let text = SMALL.replace("seeds = 2", "seeds = 1").replace("epochs = 12", "epochs = 1");
+    let text = text.replace("d_model = 16\n", "").replace("[model]", "[grid]\nmodel.d_model = [16, 65536]\n[model]");
+    let file = scratch.file("large.toml", &text.replace("d_mlp = 16", "d_mlp = 65536"));
+    let dir = scratch.path("run");
+    let began = Instant::now();
+    let output = semfocus(&["run", &file, "-o", &dir]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("of memory, and the machine has "), "{}", output.stderr);
+    assert!(output.stderr.contains("2 of 4 trials done"), "{}", output.stderr);
+    assert!(began.elapsed() < Duration::from_secs(120));
+    let status = semfocus(&["status", &dir]);
+    assert!(status.stdout.contains("failed"), "{}", status.stdout);
+}
+
+#[test]
+fn absurd_sizes_are_refused_with_the_limit() {
+    let scratch = Scratch::new("absurd");
+    for (setting, limit) in [
+        ("model.d_model=100000", "from 1 to 65536"),
+        ("model.heads=1000000000000", "from 1 to 1000"),
+        ("model.blocks=1000000", "from 0 to 1000"),
+        ("model.d_head=9223372036854775807", "from 1 to 65536"),
+        ("training.epochs=9223372036854775807", "from 1 to 1000000"),
+        ("data.length=1000000000", "lengths go up to 100000"),
+    ] {
+        let output = semfocus(&["run", "even-pairs", "-s", setting, "-n"]);
+        assert_eq!(output.code, 2, "{setting}: {}", output.stderr);
+        assert!(output.stderr.contains(limit), "{setting}: {}", output.stderr);
+    }
+    let list = |count: usize| (1..=count).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let thousand = list(1000);
+    let mechanisms: Vec<String> = (1..=60_000).map(|size| format!("\"topk:{size}\"")).collect();
+    let name = "x".repeat(3_000_000);
+    for (what, text, message) in [
+        (
+            "a grid",
+            format!("[grid]\ndata.train = [{thousand}]\ndata.held_out = [{thousand}]\nmodel.d_mlp = [{thousand}]\n"),
+            "trials, and a run has at most 50000",
+        ),
+        ("seeds", format!("seeds = [{}]\n", list(200_000)), "trials, and a run has at most 50000"),
+        ("a list", format!("[grid]\ndata.train = [{}]\n", list(100_000)), "trials, and a run has at most 50000"),
+        ("mechanisms", format!("mechanisms = [{}]\n", mechanisms.join(", ")), "trials, and a run has at most 50000"),
+        ("a name", format!("{name} = 3\n"), "unknown setting `xxx"),
+    ] {
+        let file = scratch.file("large.toml", &format!("task = \"parity\"\n{text}"));
+        let began = Instant::now();
+        let output = semfocus(&["run", &file, "-n"]);
+        assert_eq!(output.code, 2, "{what}: {}", output.stderr);
+        assert!(output.stderr.contains(message), "{what}: {:.300}", output.stderr);
+        assert!(output.stderr.len() < 2000, "{what}: the message has {} bytes", output.stderr.len());
+        // About a second; much less than the minute that quadratic lists take.
+        assert!(began.elapsed() < Duration::from_secs(15), "{what}");
+    }
+}
+
+#[test]
+fn names_stay_in_the_folder_of_runs() {
+    let scratch = Scratch::new("names");
+    for name in ["../../x", "/abs", "..", "a/b", "", "a\\u001b[2Jb"] {
+        let file = scratch.file("named.toml", &format!("name = \"{name}\"\n{SMALL}"));
+        let output = semfocus(&["run", &file]);
+        assert_eq!(output.code, 2, "{name}: {}", output.stderr);
+        assert!(output.stderr.contains("cannot be the name of a folder"), "{name}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn text_from_files_does_not_command_the_terminal() {
+    let scratch = Scratch::new("escapes");
+    let claim = "\\u001b]0;owned\\u0007 \\u001b[2J claim";
+    let text = SMALL.replace("Nothing: it is small.", claim).replace("epochs = 12", "epochs = 1");
+    let file = scratch.file("escapes.toml", &text);
+    let dir = scratch.path("run");
+    let output = semfocus(&["run", &file, "-o", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let trial = trials(&dir)[0].clone();
+    let environment = trial.join("env.json");
+    let changed =
+        std::fs::read_to_string(&environment).unwrap().replacen("\"host\": \"", "\"host\": \"\\u001b[31;5m", 1);
+    std::fs::write(&environment, changed).unwrap();
+    let data = scratch.file("data.tsv", "a\u{1b}[2J b\tx\u{9b}2J\nb a\ty\n");
+    let commands: [&[&str]; 6] = [
+        &["run", &file, "-o", &dir],
+        &["status", &dir],
+        &["compare", &dir],
+        &["show", trial.to_str().unwrap()],
+        &["data", "show", &data],
+        &["data", "audit", &data],
+    ];
+    for command in commands {
+        let Output { stdout, stderr } = raw(command);
+        for text in [stdout, stderr] {
+            let bad = text.chars().find(|letter| letter.is_control() && *letter != '\n' && *letter != '\t');
+            assert_eq!(bad, None, "{command:?}: {}", text.escape_debug());
+        }
+    }
+    // JSON stays JSON, with the same text in it.
+    let json = semfocus(&["show", trial.to_str().unwrap(), "--json"]).stdout;
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(value.to_string().contains("[31;5m"), "{value}");
+}
+
+struct Output {
+    stdout: String,
+    stderr: String,
+}
+
+fn raw(arguments: &[&str]) -> Output {
+    let output = semfocus(arguments);
+    Output { stdout: output.stdout, stderr: output.stderr }
+}
+
+#[test]
+fn times_too_short_to_measure_can_be_compared() {
+    let scratch = Scratch::new("no-time");
+    let text = SMALL.replace("epochs = 12", "epochs = 2\nstop_when = \"train_accuracy >= 0.01\"");
+    let file = scratch.file("fast.toml", &text);
+    let dir = scratch.path("run");
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-q"]).code, 0);
+    // The record as it would be on a machine that takes no time, in a format without checksums.
+    for trial in trials(&dir) {
+        let text = std::fs::read_to_string(trial.join("epochs.csv")).unwrap();
+        let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let line = |(number, line): (usize, &str)| {
+            let fields = line.split(',').zip(&columns).filter(|(_, name)| **name != "check");
+            let fields = fields.map(|(field, name)| match *name {
+                "seconds" if number > 0 => "0.000",
+                "format" if number > 0 => "2",
+                _ => field,
+            });
+            fields.collect::<Vec<_>>().join(",") + "\n"
+        };
+        let text: String = text.lines().enumerate().map(line).collect();
+        std::fs::write(trial.join("epochs.csv"), text).unwrap();
+    }
+    let output = semfocus(&["compare", &dir, "--goal", "train_accuracy >= 0.01"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("topk:3"), "{}", output.stdout);
+}
+
+#[test]
+fn a_model_without_blocks_can_be_probed() {
+    let scratch = Scratch::new("no-blocks");
+    let file = short(&scratch);
+    let dir = scratch.path("run");
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-s", "model.blocks=0", "-s", "probe_every=1", "-q"]).code, 0);
+    let output = semfocus(&["probe", &dir, "--samples", "20"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(semfocus(&["report", &dir]).code, 0);
+}
+
+#[test]
+fn many_surfaces_need_few_open_files() {
+    let scratch = Scratch::new("open-files");
+    let file = short(&scratch);
+    let dir = scratch.path("run");
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-q"]).code, 0);
+    let script = "ulimit -n 40; exec \"$0\" landscape \"$1\" --grid 3 --samples 5 --draws 60";
+    let output = Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_semfocus"), &dir]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn a_damaged_snapshot_does_not_keep_a_later_one_from_being_probed() {
+    let scratch = Scratch::new("snapshots");
+    let file = short(&scratch);
+    let dir = scratch.path("run");
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-s", "probe_every=1", "-q"]).code, 0);
+    for trial in trials(&dir) {
+        std::fs::write(trial.join("snapshots/epoch-2.safetensors"), "nothing").unwrap();
+    }
+    let output = semfocus(&["probe", &dir, "--samples", "20"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("no comparison with an earlier epoch"), "{}", output.stderr);
+}

@@ -1,0 +1,109 @@
+//! How much memory a trial needs, by estimate, and how much the machine has.
+
+use semfocus_core::{ModelConfig, TrialSettings};
+use semfocus_nn::Selection;
+
+use crate::{Lab, Trial};
+
+/// Parameters of a model, without those that its mechanism may learn, which are few.
+pub fn parameters(model: &ModelConfig, globals: usize) -> u64 {
+    let ModelConfig { vocabulary, classes, d_model, d_mlp, heads, blocks, .. } = model;
+    let [d, hidden, inner] = [*d_model, *d_mlp, heads * model.head_width()].map(|size| size as u64);
+    let attention = 3 * (d + 1) * inner + (inner + 1) * d;
+    let mlp = (d + 1) * hidden + (hidden + 1) * d;
+    (vocabulary + globals) as u64 * d + *blocks as u64 * (attention + mlp) + (d + 1) * *classes as u64
+}
+
+/// Bytes that training of a trial needs at most, about: the data, the parameters with their gradients and the state of the
+/// optimiser, and what a step keeps for its backward pass on each of `threads` threads.
+pub fn needed(lab: &Lab, trial: &Trial, threads: usize) -> u64 {
+    /// Sums of gradients are formed side by side in this many parts.
+    const PARTIAL_SUMS: u64 = 8;
+    let TrialSettings { data, model, training, mechanism, .. } = &trial.settings;
+    let Ok(attention) = lab.attention(mechanism) else { return 0 };
+    let length = trial.source.width(data) + attention.spec.globals;
+    let [rows, width, hidden, heads, inner] =
+        [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
+    let sizes = data.sizes;
+    let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + 16);
+    let parameters = parameters(model, attention.spec.globals);
+    let slots = training.optimizer.slot_names().len() as u64;
+    // Weights, a copy while they are updated, gradients, and the bytes of a checkpoint.
+    let copies = 5 + PARTIAL_SUMS + 2 * slots;
+    let selection = attention.mechanism.selection(length);
+    let pairs = match &selection {
+        None | Some(Selection::All) => rows * rows,
+        // Some fixed number of keys for each query, with scores of a whole row at a time.
+        Some(_) => rows * 64,
+    };
+    let block = rows * (8 * width + 2 * hidden + 5 * inner) + heads * pairs;
+    let is_fused = selection.is_some() && model.engine == semfocus_core::Engine::Fused;
+    // The fused step takes one sequence after the other; tensor code takes the batch as a whole, and keeps every
+    // intermediate result.
+    let (sequences, intermediate) = if is_fused { (threads as u64, 1) } else { (training.batch as u64, 4) };
+    let step = (model.blocks as u64 + 1) * block * sequences * intermediate;
+    examples.saturating_add(4 * (parameters * copies)).saturating_add(4 * step)
+}
+
+/// Bytes of memory that this process may use; none if the system does not say.
+pub fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let total = total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024;
+    // A container, or a job of a cluster, may have less.
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    Some(limit.map_or(total, |limit: u64| limit.min(total)))
+}
+
+#[cfg(test)]
+mod tests {
+    use semfocus_core::{Experiment, Request};
+    use semfocus_nn::Encoder;
+    use semfocus_nn::parameters::named_parameters;
+
+    use super::*;
+    use crate::Device;
+
+    fn trial(overrides: &[&str]) -> Trial {
+        let lab = Lab::standard();
+        let overrides = overrides.iter().map(|&text| text.to_owned()).collect();
+        let request = Request { experiment: "even-pairs".to_owned(), overrides, ..Request::default() };
+        lab.plan(&Experiment::resolve(&request, &lab).unwrap()).unwrap().trials.remove(0)
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_model() {
+        let lab = Lab::standard();
+        for overrides in [
+            &[][..],
+            &["model.heads=3", "model.d_head=5", "model.d_mlp=7", "model.d_model=11"],
+            &["model.blocks=0", "task=listops"],
+        ] {
+            for mechanism in ["full", "banded:3+g2"] {
+                let model = trial(overrides).settings.model;
+                let attention = lab.attention(mechanism).unwrap();
+                let expected = parameters(&model, attention.spec.globals);
+                let encoder = Encoder::new(model, attention, 1, &Device::cpu().plain()).unwrap();
+                let counted: usize = named_parameters(&encoder).iter().map(|(_, data)| data.num_elements()).sum();
+                assert_eq!(counted as u64, expected, "{overrides:?} {mechanism}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_larger_needs_more() {
+        let lab = Lab::standard();
+        let bytes = |overrides: &[&str]| needed(&lab, &trial(overrides), 1);
+        let usual = bytes(&[]);
+        assert!((1_000_000..100_000_000).contains(&usual), "{usual}");
+        for larger in ["model.d_model=65536", "data.length=100000", "model.engine=reference", "data.train=10000000"] {
+            assert!(bytes(&[larger]) > 2 * usual, "{larger}: {}", bytes(&[larger]));
+        }
+        assert!(bytes(&["model.d_model=65536", "model.d_mlp=65536"]) > 100_000_000_000);
+    }
+
+    #[test]
+    fn the_machine_has_memory() {
+        assert!(available().is_none_or(|bytes| bytes > 100_000_000));
+    }
+}

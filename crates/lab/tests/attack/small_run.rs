@@ -1,0 +1,218 @@
+//! A run of two trials that takes some hundredths of a second and writes every kind of file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use semfocus_core::{Experiment, TrialSettings};
+use semfocus_lab::jobs::{Executor, Job, Observer, Sharing, Train};
+use semfocus_lab::{Device, Lab, Plan};
+use semfocus_store::disk::{Answer, Operation, Watcher, watch};
+use semfocus_store::{End, Event, JobId, Program, Session, State, Store, StoreError};
+
+const EXPERIMENT: &str = r#"
+name = "small"
+claim = "Nothing: it is small."
+task = "even-pairs"
+mechanisms = ["full", "topk:2"]
+seeds = 1
+probe_every = 2
+probe_samples = 3
+data = { length = 6, train = 12, held_out = 6, test = 6 }
+model = { blocks = 1, d_model = 4, d_mlp = 4, dropout = 0.1 }
+training = { epochs = 3, momentum = 0.9, batch = 6 }
+"#;
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn event(&self, _job: &JobId, _event: &Event) {}
+}
+
+/// What every attack starts from.
+pub(crate) struct SmallRun {
+    lab: Lab,
+    device: Device,
+    experiment: Experiment,
+    plan: Plan,
+    /// A checkpoint after every step, not only after every epoch.
+    saves_every_step: bool,
+}
+
+impl SmallRun {
+    pub(crate) fn new(saves_every_step: bool) -> Self {
+        let lab = Lab::standard();
+        let experiment = Experiment::from_toml("small.toml", EXPERIMENT).unwrap();
+        let plan = lab.plan(&experiment).unwrap();
+        SmallRun { lab, device: Device::cpu(), experiment, plan, saves_every_step }
+    }
+
+    /// Runs it in a folder, or goes on with what is there.
+    pub(crate) fn train(&self, dir: &Path) -> Result<Vec<End>, StoreError> {
+        let created = Store::create(dir, &self.experiment, &self.plan.index(), &mut |_| true)?;
+        let store = created.expect("it waits for other processes").store;
+        let save_every = if self.saves_every_step { Duration::ZERO } else { Duration::MAX };
+        let job =
+            |trial: &semfocus_lab::Trial| Train::new(trial.clone(), store.trial(trial.id)).saving_every(save_every);
+        let jobs: Vec<Train> = self.plan.trials.iter().map(job).collect();
+        let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+        let text = || "test".to_owned();
+        let program = Program { version: text(), commit: None, instruction_set: text(), device: text() };
+        let sharing = Sharing { threads: 1, jobs: 1 };
+        let session = Session::here(program, 1, 1);
+        let stop = AtomicBool::new(false);
+        let executor = Executor {
+            lab: &self.lab,
+            device: &self.device,
+            session,
+            sharing,
+            stop: &stop,
+            memory: None,
+            observer: &Nobody,
+        };
+        Ok(executor.run(&jobs).into_iter().flatten().collect())
+    }
+
+    /// Runs it to the end and gives its results. Panics if it does not get there.
+    pub(crate) fn finish(&self, dir: &Path, context: &dyn std::fmt::Display) -> Results {
+        let ends = self.train(dir).unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert_eq!(ends, vec![End::Over(State::Finished); 2], "{context}");
+        results(dir)
+    }
+}
+
+/// The contents of the files of a run that are the same whenever it is repeated, times left out.
+pub(crate) type Results = BTreeMap<PathBuf, Vec<u8>>;
+
+pub(crate) fn results(dir: &Path) -> Results {
+    let mut results = Results::new();
+    for path in files(dir) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let contents = std::fs::read(dir.join(&path)).unwrap();
+        let text = || String::from_utf8(contents.clone()).unwrap();
+        let contents = match name {
+            "experiment.toml" | "trials.csv" | "last.safetensors" | "best.safetensors" => contents,
+            // The order of its lines means nothing, and the id vouches for the settings that results depend on.
+            "trial.toml" => {
+                let settings = TrialSettings::from_table(&text().parse().unwrap()).unwrap();
+                settings.to_table_of_results().to_string().into_bytes()
+            }
+            "epochs.csv" => without_times(&text()).into_bytes(),
+            "probes.jsonl" | "status.json" => without_fields(&text()).into_bytes(),
+            _ if name.starts_with("epoch-") && name.ends_with(".safetensors") => contents,
+            _ => continue,
+        };
+        results.insert(path, contents);
+    }
+    results
+}
+
+/// Asserts that two runs have the same results, and shows the first files that differ.
+pub(crate) fn assert_same(found: &Results, expected: &Results, context: &str) {
+    let all: BTreeSet<&PathBuf> = found.keys().chain(expected.keys()).collect();
+    let differs = |path: &&&PathBuf| found.get(**path) != expected.get(**path);
+    let shown = |path: &&PathBuf| {
+        let text = |results: &Results| results.get(*path).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        format!("{}: {:?} instead of {:?}", path.display(), text(found), text(expected))
+    };
+    let different: Vec<String> = all.iter().filter(differs).take(3).map(shown).collect();
+    assert!(different.is_empty(), "{context}: {}", different.join("; "));
+}
+
+/// The paths of all files below a folder.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    fn collect(dir: &Path, below: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            let path = below.join(entry.file_name());
+            if entry.path().is_dir() { collect(&entry.path(), &path, found) } else { found.push(path) }
+        }
+    }
+    let mut found = Vec::new();
+    if !dir.exists() {
+        return found;
+    }
+    collect(dir, Path::new(""), &mut found);
+    found.sort();
+    found
+}
+
+/// Files that were set aside.
+pub(crate) fn refused(dir: &Path) -> Vec<PathBuf> {
+    files(dir).into_iter().filter(|path| path.to_string_lossy().contains(".refused")).collect()
+}
+
+/// `epochs.csv` without the columns `seconds` and `check`.
+fn without_times(text: &str) -> String {
+    let columns: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
+    let line = |line: &str| {
+        let fields = line.split(',').zip(&columns).filter(|(_, name)| !["seconds", "check"].contains(name));
+        fields.map(|(field, _)| field).collect::<Vec<_>>().join(",") + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+/// JSON, whole or line by line, without the fields that tell the time or depend on it.
+fn without_fields(text: &str) -> String {
+    fn clean(value: &mut serde_json::Value) {
+        if let Some(fields) = value.as_object_mut() {
+            // A field that is absent means the same as one without a value.
+            fields.retain(|name, value| !["seconds", "check", "updated"].contains(&name.as_str()) && !value.is_null());
+            fields.values_mut().for_each(clean);
+        }
+    }
+    let values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let shown = values.map(|value| {
+        let mut value = value.unwrap();
+        clean(&mut value);
+        value.to_string() + "\n"
+    });
+    shown.collect()
+}
+
+/// Copies all files of a folder.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    for path in files(from) {
+        let target = to.join(&path);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(&path), target).unwrap();
+    }
+}
+
+/// A watcher that is a function of the number of the operation.
+struct Counting<F>(Mutex<usize>, F);
+
+impl<F: Fn(usize, &Operation<'_>) -> Answer + Send + Sync> Watcher for Counting<F> {
+    fn before(&self, operation: &Operation<'_>) -> Answer {
+        let number = {
+            let mut count = self.0.lock().unwrap();
+            *count += 1;
+            *count - 1
+        };
+        (self.1)(number, operation)
+    }
+}
+
+/// Watches the operations below a folder while something is done; gives its result and the number of operations.
+pub(crate) fn watched<T>(
+    dir: &Path,
+    answer: impl Fn(usize, &Operation<'_>) -> Answer + Send + Sync + 'static,
+    work: impl FnOnce() -> T,
+) -> (T, usize) {
+    let watcher = Arc::new(Counting(Mutex::new(0), answer));
+    let guard = watch(dir, watcher.clone());
+    let result = work();
+    drop(guard);
+    let count = *watcher.0.lock().unwrap();
+    (result, count)
+}
+
+/// An error that the system may give for any operation.
+pub(crate) fn system_error(number: usize) -> io::Error {
+    let codes = [libc::EIO, libc::EMFILE, libc::ENOSPC, libc::EACCES, libc::ENOMEM];
+    io::Error::from_raw_os_error(codes[number % codes.len()])
+}

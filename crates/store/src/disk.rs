@@ -1,0 +1,316 @@
+//! Every operation on the files of a run, one function each. Symbolic links are not followed and nothing but regular files is
+//! opened, because a run folder may come from a stranger. Tests see every operation before it is done, and can refuse it or
+//! cut it short: see [`watch`].
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// An operation on files that is about to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are paths and contents")]
+pub enum Operation<'a> {
+    /// Reads a file as a whole.
+    Read { path: &'a Path },
+    /// Makes a folder, if it is not there.
+    CreateFolder { path: &'a Path },
+    /// Makes a file with these contents, in place of what was there.
+    Write { path: &'a Path, contents: &'a [u8] },
+    /// Adds to the end of a file, which is made if it is not there.
+    Append { path: &'a Path, contents: &'a [u8] },
+    /// Cuts a file to its first bytes.
+    Shorten { path: &'a Path, length: u64 },
+    /// Waits until the contents of a file are on the disk.
+    Sync { path: &'a Path },
+    /// Waits until the names in a folder are on the disk.
+    SyncFolder { path: &'a Path },
+    /// Gives a file another name, in place of what had it.
+    Rename { from: &'a Path, to: &'a Path },
+    /// Gives a file one more name, which must be free.
+    Link { from: &'a Path, to: &'a Path },
+    /// Removes a file.
+    Remove { path: &'a Path },
+    /// Opens the lock of a folder, which is made if it is not there.
+    OpenLock { path: &'a Path },
+}
+
+impl<'a> Operation<'a> {
+    /// The file or folder that it is about; where it has two names, the first.
+    pub fn path(&self) -> &'a Path {
+        match *self {
+            Operation::Read { path }
+            | Operation::CreateFolder { path }
+            | Operation::Write { path, .. }
+            | Operation::Append { path, .. }
+            | Operation::Shorten { path, .. }
+            | Operation::Sync { path }
+            | Operation::SyncFolder { path }
+            | Operation::Rename { from: path, .. }
+            | Operation::Link { from: path, .. }
+            | Operation::Remove { path }
+            | Operation::OpenLock { path } => path,
+        }
+    }
+
+    /// Whether it changes what is on the disk.
+    pub fn is_change(&self) -> bool {
+        !matches!(self, Operation::Read { .. } | Operation::OpenLock { .. })
+    }
+}
+
+/// What becomes of an operation.
+#[derive(Debug)]
+pub enum Answer {
+    /// It is done.
+    Go,
+    /// It fails, and nothing happens.
+    Fail(io::Error),
+    /// It fails half way: half of the bytes are written; what has no half is done.
+    Half(io::Error),
+}
+
+/// Is asked before every operation below a folder.
+pub trait Watcher: Send + Sync {
+    /// What should become of it.
+    fn before(&self, operation: &Operation<'_>) -> Answer;
+}
+
+/// A folder that is watched, until this is dropped.
+#[must_use]
+pub struct Watch(usize);
+
+struct Entry {
+    number: usize,
+    folder: PathBuf,
+    watcher: Arc<dyn Watcher>,
+}
+
+static WATCHED: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
+/// So that nobody waits for a lock where nothing is watched, which is always so outside of tests.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks the watcher before every operation on a file below a folder, in whatever thread it happens. This is for tests: of
+/// crashes, of faults, of the order of operations.
+pub fn watch(folder: &Path, watcher: Arc<dyn Watcher>) -> Watch {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut watched = WATCHED.write().unwrap_or_else(PoisonError::into_inner);
+    watched.push(Entry { number, folder: folder.to_owned(), watcher });
+    COUNT.store(watched.len(), Ordering::Release);
+    Watch(number)
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watched = WATCHED.write().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|entry| entry.number != self.0);
+        COUNT.store(watched.len(), Ordering::Release);
+    }
+}
+
+fn ask(operation: &Operation<'_>) -> Answer {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return Answer::Go;
+    }
+    let watcher = {
+        let watched = WATCHED.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = watched.iter().find(|entry| operation.path().starts_with(&entry.folder));
+        entry.map(|entry| entry.watcher.clone())
+    };
+    watcher.map_or(Answer::Go, |watcher| watcher.before(operation))
+}
+
+/// Does an operation, unless a watcher has other plans.
+fn perform<T>(operation: Operation<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    match ask(&operation) {
+        Answer::Go => work(),
+        Answer::Fail(error) => Err(error),
+        Answer::Half(error) => work().and(Err(error)),
+    }
+}
+
+/// The same for operations that write bytes.
+fn put(operation: Operation<'_>, contents: &[u8], write: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    match ask(&operation) {
+        Answer::Go => write(contents),
+        Answer::Fail(error) => Err(error),
+        Answer::Half(error) => write(&contents[..contents.len() / 2]).and(Err(error)),
+    }
+}
+
+/// Opens a regular file, never through a link. A pipe in its place would block, a device do anything.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path).map_err(|error| if is_link(path) { link_error() } else { error })?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+fn link_error() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, and links in run folders are not followed")
+}
+
+/// The contents of a file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    perform(Operation::Read { path }, || {
+        let mut contents = Vec::new();
+        open(path, File::options().read(true))?.read_to_end(&mut contents)?;
+        Ok(contents)
+    })
+}
+
+/// The contents of a file from a byte on, and that byte: the first one if the file is shorter. None if it is not there.
+pub(crate) fn read_from(path: &Path, start: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
+    let result = perform(Operation::Read { path }, || {
+        let mut file = open(path, File::options().read(true))?;
+        let start = if file.metadata()?.len() < start { 0 } else { start };
+        file.seek(SeekFrom::Start(start))?;
+        let mut contents = Vec::new();
+        file.read_to_end(&mut contents)?;
+        Ok((contents, start))
+    });
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// The last byte of a file, and its length; none if the file is empty or not there.
+pub(crate) fn last_byte(path: &Path) -> io::Result<Option<(u8, u64)>> {
+    let mut file = match open(path, File::options().read(true)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    if length == 0 {
+        return Ok(None);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::Start(length - 1))?;
+    file.read_exact(&mut last)?;
+    Ok(Some((last[0], length)))
+}
+
+/// Makes a folder whose parent is there. A link in its place is refused.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    perform(Operation::CreateFolder { path }, || match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => check_folder(path),
+    })
+}
+
+/// Refuses a link, or a file, in place of a folder.
+pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path)? {
+        found if found.is_dir() => Ok(()),
+        found if found.is_symlink() => Err(link_error()),
+        _ => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
+    }
+}
+
+pub(crate) fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    put(Operation::Write { path, contents }, contents, |contents| {
+        open(path, File::options().write(true).create(true).truncate(true))?.write_all(contents)
+    })
+}
+
+pub(crate) fn append(path: &Path, contents: &[u8]) -> io::Result<()> {
+    put(Operation::Append { path, contents }, contents, |contents| {
+        open(path, File::options().append(true).create(true))?.write_all(contents)
+    })
+}
+
+pub(crate) fn shorten(path: &Path, length: u64) -> io::Result<()> {
+    perform(Operation::Shorten { path, length }, || open(path, File::options().write(true))?.set_len(length))
+}
+
+pub(crate) fn sync(path: &Path) -> io::Result<()> {
+    // Any descriptor of the file will do, so this needs no open file from the operation before.
+    perform(Operation::Sync { path }, || open(path, File::options().write(true))?.sync_all())
+}
+
+/// Systems that cannot sync folders do not need it.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    perform(Operation::SyncFolder { path }, || if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) })
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    perform(Operation::Rename { from, to }, || fs::rename(from, to))
+}
+
+pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    perform(Operation::Link { from, to }, || fs::hard_link(from, to))
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    perform(Operation::Remove { path }, || fs::remove_file(path))
+}
+
+/// The lock of a folder, to read and write.
+pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
+    let options = || open(path, File::options().read(true).write(true).create(true).truncate(false));
+    perform(Operation::OpenLock { path }, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_are_refused() {
+        let scratch = Scratch::new("links");
+        let (outside, link) = (scratch.path().join("outside"), scratch.path().join("link"));
+        fs::write(&outside, "mine").unwrap();
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        for result in [
+            read(&link).map(|_| ()),
+            write(&link, b"other"),
+            append(&link, b"other"),
+            shorten(&link, 0),
+            open_lock(&link).map(|_| ()),
+            create_folder(&link),
+        ] {
+            assert!(result.unwrap_err().to_string().contains("symbolic link"));
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"mine");
+        let pipe = scratch.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(read(&pipe).unwrap_err().to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn operations_can_be_refused_and_cut_short_below_a_folder() {
+        struct Half;
+        impl Watcher for Half {
+            fn before(&self, operation: &Operation<'_>) -> Answer {
+                match operation {
+                    Operation::Write { .. } => Answer::Half(io::Error::other("half")),
+                    Operation::Rename { .. } => Answer::Fail(io::Error::other("none")),
+                    _ => Answer::Go,
+                }
+            }
+        }
+        let (watched, other) = (Scratch::new("watched"), Scratch::new("not-watched"));
+        let guard = watch(watched.path(), Arc::new(Half));
+        let (file, moved) = (watched.path().join("a"), watched.path().join("b"));
+        assert_eq!(write(&file, b"1234").unwrap_err().to_string(), "half");
+        assert_eq!(read(&file).unwrap(), b"12");
+        assert_eq!(rename(&file, &moved).unwrap_err().to_string(), "none");
+        assert!(file.exists());
+        write(&other.path().join("a"), b"1234").unwrap();
+        drop(guard);
+        rename(&file, &moved).unwrap();
+    }
+}

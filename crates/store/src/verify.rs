@@ -1,0 +1,126 @@
+//! Finding damage in every file of a run, and setting it aside.
+
+use std::path::{Path, PathBuf};
+
+use semfocus_core::EpochRecord;
+
+use crate::checkpoint::Refused;
+use crate::{
+    Checkpoint, CheckpointName, Cursor, Lease, RecordHash, State, Store, StoreError, Taken, TrialFolder, files,
+};
+
+impl Store {
+    /// Everything that is wrong with the files of the run. The experiment must be readable.
+    pub fn damage(&self) -> Result<Vec<StoreError>, StoreError> {
+        let contents = self.read()?;
+        let mut damage = contents.damage;
+        for trial in contents.trials.iter().filter(|trial| trial.folder.exists()) {
+            let is_diverged = trial.state == State::Diverged;
+            // What `read` has named before is not named again.
+            for error in trial.folder.damage(is_diverged) {
+                if !damage.iter().any(|known| known.to_string() == error.to_string()) {
+                    damage.push(error);
+                }
+            }
+        }
+        Ok(damage)
+    }
+
+    /// Moves damaged files out of the way, and gives their old and new names. What they held can then be made again by
+    /// `semfocus run`. Files that another process works on are left alone.
+    pub fn set_damage_aside(&self, damage: &[StoreError]) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
+        let mut moved = Vec::new();
+        for error in damage {
+            let StoreError::Damaged { path, .. } = error else { continue };
+            // The descriptions of the experiment are repaired from its plan.
+            if path.parent() == Some(&self.dir) || !path.starts_with(&self.dir) || !path.exists() {
+                continue;
+            }
+            let Taken::Lease(_lease) = Lease::take(files::folder_of(path))? else { continue };
+            moved.push((path.clone(), files::set_aside(path)?));
+        }
+        Ok(moved)
+    }
+}
+
+impl TrialFolder {
+    /// Everything that is wrong with the files of a trial that has begun.
+    pub fn damage(&self, is_diverged: bool) -> Vec<StoreError> {
+        let mut damage = self.damage_of_training(is_diverged);
+        damage.extend(self.sharpness().err());
+        damage.extend(self.surfaces().1);
+        damage
+    }
+
+    /// What is wrong with the files that training writes and needs: without any of them, the trial is not over.
+    pub fn damage_of_training(&self, is_diverged: bool) -> Vec<StoreError> {
+        let mut damage: Vec<StoreError> = self.settings().err().into_iter().collect();
+        let records = self.records().map_err(|error| damage.push(error)).unwrap_or_default();
+        damage.extend(self.damage_of_notes());
+        damage.extend(self.probes().err());
+        let snapshots = self.snapshots().into_iter().map(|epoch| self.snapshot(epoch));
+        let refused = |path: PathBuf| Some(Checkpoint::read(&path, Some(self.id())).err()?.into_error(&path));
+        damage.extend(snapshots.filter_map(refused));
+        for name in CheckpointName::ALL {
+            let path = self.checkpoint(name);
+            let is_needed = name != CheckpointName::Previous && !records.is_empty() && !is_diverged;
+            if path.symlink_metadata().is_err() {
+                damage.extend(is_needed.then(|| StoreError::damaged(&path, "it is missing")));
+                continue;
+            }
+            // After an interruption the others may be from an epoch that is computed again.
+            let is_ahead = |found: &Checkpoint| found.is_ahead_of(&records) && name != CheckpointName::Last;
+            match Checkpoint::read(&path, Some(self.id())) {
+                Ok(checkpoint) if is_ahead(&checkpoint) => {}
+                result => {
+                    let refused = result.and_then(|checkpoint| checkpoint.check_record(&records)).err();
+                    damage.extend(refused.map(|refused| refused.into_error(&path)));
+                }
+            }
+        }
+        damage
+    }
+
+    /// What is wrong with the files that say how training goes, and that it does not need.
+    pub fn damage_of_notes(&self) -> Vec<StoreError> {
+        let events = self.events().read_from(&mut Cursor::default());
+        [self.status().err(), self.environment().err(), events.err()].into_iter().flatten().collect()
+    }
+}
+
+impl Checkpoint {
+    /// Whether it is from an epoch that is not on record: it was saved before the epochs from there on were forgotten, to be
+    /// computed again.
+    pub fn is_ahead_of(&self, records: &[EpochRecord]) -> bool {
+        self.progress.epoch > records.len()
+    }
+
+    /// Refuses a checkpoint that does not belong to the record of epochs of its trial.
+    pub fn check_record(&self, records: &[EpochRecord]) -> Result<(), Refused> {
+        let epoch = self.progress.epoch;
+        let Some(before) = records.get(..epoch) else {
+            let reason = format!("it is from epoch {epoch}, but epochs.csv has only {}", records.len());
+            return Err(Refused::Contents(reason));
+        };
+        let hash = RecordHash::of(self.trial, before).to_string();
+        match &self.record {
+            Some(stored) if *stored != hash => {
+                Err(Refused::Contents("it was saved with another epochs.csv".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Refused {
+    /// The same as an error about a file: a passing one if the system refused to read it.
+    pub fn into_error(self, path: &Path) -> StoreError {
+        match self {
+            Refused::Unreadable(error) => StoreError::io("read", path, error),
+            Refused::Version(format) => {
+                StoreError::Newer { path: path.to_owned(), format, known: crate::checkpoint::FORMAT_VERSION }
+            }
+            damage => StoreError::damaged(path, damage.to_string()),
+        }
+    }
+}
