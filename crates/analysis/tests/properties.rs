@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use semfocus_analysis::stats::{
-    Bootstrap, KaplanMeier, SignedRank, TimeToTarget, holm, log_rank_excess, mean, median, permuted_log_rank, quantile,
+    KaplanMeier, SignFlips, TimeToTarget, holm, holm_levels, log_rank_excess, log_rank_interval, median,
+    permuted_log_rank, quantile,
 };
 
 /// Integer times, so that many tie, also events with censorings.
@@ -71,13 +72,37 @@ proptest! {
         prop_assert_eq!(permuted_log_rank(&group, &group, 1).p_value, 1.0);
     }
 
+    /// One rule for test and interval: the interval of level 1 − α excludes 0 exactly if p < α.
     #[test]
-    fn signed_ranks_do_not_depend_on_the_direction(differences in prop::collection::vec(-5i8..5, 0..60)) {
+    fn sign_flips_agree_with_their_interval(differences in prop::collection::vec(-5i8..9, 1..20), level in 0.001..0.5f64) {
         let differences: Vec<f64> = differences.into_iter().map(f64::from).collect();
-        let opposite: Vec<f64> = differences.iter().map(|d| -d).collect();
-        let (there, back) = (SignedRank::new(&differences), SignedRank::new(&opposite));
-        prop_assert_eq!((there.positive, there.p_value), (back.negative, back.p_value));
-        prop_assert!(there.p_value > 0.0 && there.p_value <= 1.0);
+        let flips = SignFlips::new(&differences, 1).unwrap();
+        let opposite = SignFlips::new(&differences.iter().map(|d| -d).collect::<Vec<f64>>(), 1).unwrap();
+        prop_assert_eq!(flips.p_value(), opposite.p_value());
+        prop_assert!(flips.p_value() >= SignFlips::min_p(differences.len()));
+        match flips.interval(level) {
+            Some(interval) => prop_assert_eq!(!interval.contains(0.0), flips.p_value() < level),
+            None => prop_assert!(flips.p_value() >= level),
+        }
+    }
+
+    /// The same for the speed-up, whose interval comes from the log-rank test.
+    #[test]
+    fn the_log_rank_test_agrees_with_its_interval(first in group(6), second in group(6), level in 0.01..0.5f64) {
+        let p_value = permuted_log_rank(&first, &second, 1).p_value;
+        let interval = log_rank_interval(&first, &second, p_value, level, 1);
+        prop_assert!(interval.low <= interval.high, "{interval:?}");
+        prop_assert_eq!(!interval.contains(1.0), p_value < level);
+        if p_value < level {
+            prop_assert_eq!(interval.low > 1.0, log_rank_excess(&first, &second) > 0.0);
+        }
+    }
+
+    #[test]
+    fn levels_of_holm_agree_with_adjusted_p_values(raw in prop::collection::vec(0.0..=0.1f64, 0..12)) {
+        for ((p, adjusted), level) in raw.iter().zip(holm(&raw)).zip(holm_levels(&raw, 0.05)) {
+            prop_assert!((*p < level) == (adjusted < 0.05) || (adjusted - 0.05).abs() < 1e-12);
+        }
     }
 
     #[test]
@@ -100,15 +125,5 @@ proptest! {
         prop_assert_eq!(min, values.iter().copied().fold(f64::INFINITY, f64::min));
         prop_assert_eq!(max, values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         prop_assert_eq!(median(&values), quantile(&values, 0.5));
-    }
-
-    #[test]
-    fn bootstrap_intervals_of_a_mean_lie_within_the_values(values in values(12), seed: u64) {
-        let bootstrap = Bootstrap { resamples: 200, seed };
-        if let Ok(interval) = bootstrap.interval(&values, |sample| mean(sample).unwrap()) {
-            let (min, max) = (quantile(&values, 0.0).unwrap(), quantile(&values, 1.0).unwrap());
-            prop_assert!(min - 1e-9 <= interval.low && interval.low <= interval.high);
-            prop_assert!(interval.high <= max + 1e-9);
-        }
     }
 }

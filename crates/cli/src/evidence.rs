@@ -2,11 +2,14 @@
 
 use std::io::{self, Write};
 
+use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::claim::{Checked, Claim};
 use semfocus_analysis::evidence::comparison::Comparison;
 use semfocus_analysis::evidence::robustness::{Robustness, point_name, robustness};
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
+use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
-use semfocus_analysis::evidence::{Evidence, MechanismEvidence};
+use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
 use serde::Serialize;
 
 use crate::text::{counted, paragraph};
@@ -15,6 +18,8 @@ use crate::text::{counted, paragraph};
 #[derive(Serialize)]
 pub(crate) struct Row {
     mechanism: String,
+    /// What it is compared with.
+    baseline: String,
     point: Vec<(String, String)>,
     seeds: usize,
     planned: usize,
@@ -24,13 +29,18 @@ pub(crate) struct Row {
     median_epochs_to_threshold: Option<f64>,
     restricted_mean_epochs: Option<f64>,
     horizon: f64,
-    /// Epochs of full attention / epochs of the mechanism, or a bound on it.
+    /// Epochs of the baseline / epochs of the mechanism, or a bound on it.
     speedup: Option<f64>,
     speedup_kind: Option<&'static str>,
     best_heldout_accuracy: Option<f64>,
     last_heldout_accuracy: Option<f64>,
     mean_heldout_accuracy: Option<f64>,
     generalisation_gap: Option<f64>,
+    best_test_accuracy: Option<f64>,
+    /// Trials that are clearly above the majority class on held-out examples.
+    above_majority: usize,
+    /// What the experiment expects of the mechanism, and what the results say about it.
+    expected: Vec<Checked>,
     /// In words.
     verdict: String,
     learning: Option<Learning>,
@@ -40,18 +50,35 @@ pub(crate) struct Row {
 
 /// All rows of a run.
 pub(crate) fn rows(evidence: &Evidence) -> Vec<Row> {
-    let of_point = |point: &semfocus_analysis::evidence::PointEvidence| -> Vec<Row> {
-        point.mechanisms.iter().map(|mechanism| row(mechanism, point.point.clone(), point.horizon)).collect()
+    let claim = Claim::new(evidence);
+    let of_point = |point: &PointEvidence| -> Vec<Row> {
+        point.mechanisms.iter().map(|mechanism| row(mechanism, point, evidence, &claim)).collect()
     };
     evidence.points.iter().flat_map(of_point).collect()
 }
 
-fn row(mechanism: &MechanismEvidence, point: Vec<(String, String)>, horizon: f64) -> Row {
+/// One row for each pair of mechanisms.
+pub(crate) fn rows_of_pairs(evidence: &Evidence) -> Vec<Row> {
+    let claim = Claim::new(evidence);
+    let of_point = |point: &PointEvidence| -> Vec<Row> {
+        let of_pair = |(name, comparison): (&str, Comparison)| {
+            let mechanism = point.mechanisms.iter().find(|other| other.mechanism == name)?;
+            let mechanism = MechanismEvidence { versus_full: Some(comparison), ..mechanism.clone() };
+            Some(row(&mechanism, point, evidence, &claim))
+        };
+        point.all_pairs().into_iter().filter_map(of_pair).collect()
+    };
+    evidence.points.iter().flat_map(of_point).collect()
+}
+
+fn row(mechanism: &MechanismEvidence, point: &PointEvidence, evidence: &Evidence, claim: &Claim) -> Row {
     let versus_full = mechanism.versus_full.clone();
+    let is_about = |checked: &&Checked| checked.expectation.split(' ').next() == Some(&mechanism.mechanism);
     let ratio = versus_full.as_ref().and_then(|comparison| comparison.epochs).map(|speedup| speedup.ratio);
     Row {
         mechanism: mechanism.mechanism.clone(),
-        point,
+        baseline: versus_full.as_ref().map_or_else(|| evidence.baseline.clone(), |found| found.baseline.clone()),
+        point: point.point.clone(),
         seeds: mechanism.seeds,
         planned: mechanism.planned,
         unfinished: mechanism.unfinished,
@@ -59,7 +86,7 @@ fn row(mechanism: &MechanismEvidence, point: Vec<(String, String)>, horizon: f64
         reached: mechanism.reached,
         median_epochs_to_threshold: mechanism.median_epochs_to_threshold,
         restricted_mean_epochs: mechanism.restricted_mean_epochs.map(|mean| mean.mean),
-        horizon,
+        horizon: point.horizon,
         speedup: ratio.map(Ratio::value),
         speedup_kind: ratio.map(|ratio| match ratio {
             Ratio::Exactly(_) => "exactly",
@@ -70,7 +97,10 @@ fn row(mechanism: &MechanismEvidence, point: Vec<(String, String)>, horizon: f64
         last_heldout_accuracy: mechanism.last_heldout_accuracy,
         mean_heldout_accuracy: mechanism.mean_heldout_accuracy,
         generalisation_gap: mechanism.generalisation_gap,
-        verdict: verdict(mechanism),
+        best_test_accuracy: mechanism.best_test_accuracy,
+        above_majority: mechanism.above_majority,
+        expected: claim.checked.iter().filter(is_about).cloned().collect(),
+        verdict: verdict(mechanism, evidence),
         learning: versus_full.as_ref().map(|comparison| comparison.learning.finding),
         generalisation: versus_full.as_ref().map(|comparison| comparison.generalisation.finding),
         versus_full,
@@ -78,53 +108,148 @@ fn row(mechanism: &MechanismEvidence, point: Vec<(String, String)>, horizon: f64
 }
 
 /// The verdict in words.
-fn verdict(mechanism: &MechanismEvidence) -> String {
+fn verdict(mechanism: &MechanismEvidence, evidence: &Evidence) -> String {
     match &mechanism.versus_full {
+        // That nothing learned anything is said once, at the top.
+        Some(comparison) if evidence.has_learned_nothing() => comparison.learning.words.clone(),
         Some(Comparison { learning, generalisation, .. }) => format!("{}; {}", learning.words, generalisation.words),
-        None if mechanism.mechanism == semfocus_analysis::evidence::BASELINE => "the baseline".to_owned(),
+        None if mechanism.mechanism == evidence.baseline => "the baseline".to_owned(),
         None => "nothing to compare yet".to_owned(),
     }
 }
 
-/// The table and the verdicts of each grid point.
+/// What has to be known first: warnings, then whether the claim holds.
+pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    for warning in evidence.warnings() {
+        paragraph(out, "note       ", &warning)?;
+    }
+    let claim = Claim::new(evidence);
+    if let Some(sentence) = claim.sentence() {
+        paragraph(out, "answer     ", &sentence)?;
+    }
+    for Checked { expectation, answer, reason } in &claim.checked {
+        paragraph(out, "           ", &format!("{expectation}: {}; {reason}", answer.name()))?;
+    }
+    if !claim.text.is_empty() {
+        let unchecked = claim.unchecked.map_or(String::new(), |why| format!(" (not checked: {why})"));
+        paragraph(out, "claim      ", &format!("\"{}\"{unchecked}", claim.text))?;
+    }
+    Ok(())
+}
+
+/// The answer, then table and verdicts of each grid point.
 pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    print_answer(evidence, out)?;
+    writeln!(out)?;
     let all = || evidence.points.iter().flat_map(|point| &point.mechanisms);
     let width = all().map(|mechanism| mechanism.mechanism.chars().count()).max().unwrap_or(0).max("mechanism".len());
     for point in &evidence.points {
-        if !point.point.is_empty() {
-            writeln!(out, "{}", point_name(&point.point))?;
-        }
-        let goal = goal_name(evidence);
-        writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
-        writeln!(
-            out,
-            "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}",
-            "mechanism", "median", "reached", "speed-up", "best", "last"
-        )?;
-        for mechanism in &point.mechanisms {
-            print_row(mechanism, width, out)?;
-        }
-        print_notes(&point.mechanisms, out)?;
-        writeln!(out)?;
-        for mechanism in point.mechanisms.iter().filter(|mechanism| mechanism.versus_full.is_some()) {
-            paragraph(out, &format!("{:width$}  ", mechanism.mechanism), &verdict(mechanism))?;
-        }
-        writeln!(out)?;
+        print_point(evidence, point, width, out)?;
     }
     for Robustness { mechanism, points, faster, slower, min, max } in robustness(evidence) {
         let range = match (min, max) {
-            (Some((min, at)), Some((max, to))) => format!("; from {min} ({at}) to {max} ({to})"),
+            (Some((min, at)), Some((max, to))) if at != to => format!("; speed-up from {min} ({at}) to {max} ({to})"),
+            (Some((only, at)), _) => format!("; speed-up {only}, only known for {at}"),
             _ => String::new(),
         };
         let text = format!("faster at {faster} and slower at {slower} of {points} points{range}");
         paragraph(out, &format!("{mechanism:width$}  "), &text)?;
     }
-    let text = "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: epochs of \
-                full attention / epochs of the mechanism, median over seeds.";
+    print_best_of_grid(evidence, width, out)?;
+    let text = format!(
+        "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: epochs of {} \
+         / epochs of the mechanism, median over seeds of the ratios.",
+        name_of(&evidence.baseline)
+    );
     match evidence.steps_per_epoch() {
-        None => paragraph(out, "", text),
+        None => paragraph(out, "", &text),
         Some(steps) => paragraph(out, "", &format!("An epoch is {}. {text}", counted(steps as usize, "step"))),
     }
+}
+
+/// How sentences call a baseline.
+fn name_of(baseline: &str) -> String {
+    if baseline == BASELINE { "full attention".to_owned() } else { baseline.to_owned() }
+}
+
+fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    if !point.point.is_empty() {
+        writeln!(out, "{}", point_name(&point.point))?;
+    }
+    let goal = goal_name(evidence);
+    writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
+    print_heading(width, out)?;
+    for mechanism in &point.mechanisms {
+        print_row(mechanism, width, out)?;
+    }
+    print_notes(&point.mechanisms, out)?;
+    writeln!(out)?;
+    for mechanism in point.mechanisms.iter().filter(|mechanism| mechanism.versus_full.is_some()) {
+        paragraph(out, &format!("{:width$}  ", mechanism.mechanism), &verdict(mechanism, evidence))?;
+    }
+    writeln!(out)
+}
+
+fn print_heading(width: usize, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}",
+        "mechanism", "median", "reached", "speed-up", "best", "last"
+    )
+}
+
+/// Each mechanism at its own best point, if there is a grid.
+fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let Some(BestOfGrid { mechanisms, split }) = BestOfGrid::new(evidence) else { return Ok(()) };
+    writeln!(out)?;
+    let goal = goal_name(evidence);
+    writeln!(out, "each mechanism at its best point: epochs to {goal}; held-out accuracy")?;
+    print_heading(width, out)?;
+    for Tuned { evidence: mechanism, .. } in &mechanisms {
+        print_row(mechanism, width, out)?;
+    }
+    writeln!(out)?;
+    for Tuned { point, evidence: mechanism } in &mechanisms {
+        let text = format!("{}: {}", point_name(point), verdict(mechanism, evidence));
+        paragraph(out, &format!("{:width$}  ", mechanism.mechanism), &text)?;
+    }
+    writeln!(out)?;
+    let text = match split {
+        Split::Test => {
+            "Points are chosen by the median best held-out accuracy; the verdicts compare accuracies on test examples."
+        }
+        Split::HeldOut => {
+            "Points are chosen and compared by the same held-out examples, which favours mechanisms that vary more over the \
+             grid; with `-s data.test=2000` the verdicts would use test examples."
+        }
+    };
+    paragraph(out, "", text)?;
+    writeln!(out)
+}
+
+/// Every pair of mechanisms.
+pub(crate) fn print_pairs(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    for point in &evidence.points {
+        if !point.point.is_empty() {
+            writeln!(out, "{}", point_name(&point.point))?;
+        }
+        let pairs = point.all_pairs();
+        let title = |mechanism: &str, comparison: &Comparison| format!("{mechanism} against {}", comparison.baseline);
+        let width = pairs.iter().map(|(name, pair)| title(name, pair).chars().count()).max().unwrap_or(0);
+        for (mechanism, comparison) in &pairs {
+            let generalisation = match evidence.has_learned_nothing() {
+                true => String::new(),
+                false => format!("; {}", comparison.generalisation.words),
+            };
+            let text = format!("{}{generalisation}", comparison.learning.words);
+            paragraph(out, &format!("{:width$}  ", title(mechanism, comparison)), &text)?;
+        }
+        if pairs.is_empty() {
+            writeln!(out, "there are no two mechanisms with results")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 /// `95 % training accuracy`, or the goal as it is written.
@@ -172,8 +297,14 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
         }
         writeln!(
             out,
-            "{:12}{:>18}{:>10}{:>10}{:>9}{:>9}{:>8}",
-            "against full", "epochs", "FLOPs", "time", "saved", "p", "Holm"
+            "{:15}{:>20}{:>13}{:>13}{:>7}{:>7}{:>7}",
+            format!("against {}", evidence.baseline),
+            "epochs",
+            "FLOPs",
+            "time",
+            "saved",
+            "p",
+            "Holm"
         )?;
         for mechanism in &point.mechanisms {
             let Some(comparison) = &mechanism.versus_full else { continue };
@@ -187,7 +318,7 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
             let saved = comparison.epochs_saved.map_or_else(|| "–".to_owned(), |saved| format!("{saved:.1}"));
             writeln!(
                 out,
-                "{:12}{epochs:>18}{:>10}{:>10}{saved:>9}{:>9.4}{:>8.4}",
+                "{:15}{epochs:>20}{:>13}{:>13}{saved:>7}{:>7.3}{:>7.3}",
                 mechanism.mechanism,
                 ratio(comparison.flops),
                 ratio(comparison.seconds),
@@ -197,8 +328,11 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
         }
     }
     writeln!(out)?;
-    let text = "epochs, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached \
-                the target; saved: restricted mean epochs of full attention minus those of the mechanism; p: permutation \
-                log-rank test; Holm: p after Holm's correction.";
-    paragraph(out, "", text)
+    let text = format!(
+        "epochs, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached the \
+         target; saved: restricted mean epochs of {} minus those of the mechanism; p: permutation log-rank test; Holm: p \
+         after Holm's correction.",
+        name_of(&evidence.baseline)
+    );
+    paragraph(out, "", &text)
 }

@@ -25,7 +25,7 @@ pub mod study;
 pub mod trial;
 
 pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
-pub use experiment::{AnyName, Experiment, ExperimentError, Known, Request, Scale};
+pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
 pub use mechanism::{BASELINE, MechanismSpec};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use semfocus_core::{Experiment, ExperimentError, Point, TrialId, TrialSettings};
+use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings};
 use semfocus_store::IndexEntry;
 use semfocus_tasks::Source;
 
@@ -79,6 +79,25 @@ impl Plan {
 }
 
 impl Lab {
+    /// What has to be known before the trials are compared: mechanisms that act as full attention at the length of the data.
+    pub fn notes(&self, plan: &Plan) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        for trial in &plan.trials {
+            let length = trial.source.width(&trial.settings.data);
+            let mechanism = &trial.settings.mechanism;
+            let Ok(attention) = self.attention(mechanism) else { continue };
+            if mechanism == BASELINE || !attention.acts_as_full(length, trial.settings.model.visibility) {
+                continue;
+            }
+            let note =
+                format!("{mechanism} keeps all keys of sequences of {length} tokens: it acts as full attention there");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
     /// All trials of an experiment: mechanisms × points of the grid × seeds.
     pub fn plan(&self, experiment: &Experiment) -> Result<Plan, ExperimentError> {
         let mut sources: HashMap<String, Arc<Source>> = HashMap::new();
@@ -197,7 +216,7 @@ fn whole_epochs(steps: usize, per_epoch: usize) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use semfocus_core::experiment::presets;
-    use semfocus_core::{Experiment, Request, Scale, study};
+    use semfocus_core::{BASELINE, Experiment, Request, Scale, study};
 
     use crate::Lab;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semfocus_core::{MechanismSpec, Visibility};
+use semfocus_kernels::{FusedWeighting, Row, Selection};
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::{FastForm, Mechanism};
@@ -97,6 +98,26 @@ pub struct Attention {
     pub info: MechanismInfo,
     /// The mechanism with its size filled in.
     pub mechanism: Arc<dyn Mechanism>,
+}
+
+impl Attention {
+    /// Whether every query keeps every key that it sees in sequences of `length` tokens, and weights them by the softmax:
+    /// then it is full attention under another name.
+    pub fn acts_as_full(&self, length: usize, visibility: Visibility) -> bool {
+        let Some(form) = FastForm::new(self.mechanism.as_ref(), length, visibility) else { return false };
+        let visible = |query: usize| if visibility == Visibility::All { length } else { query + 1 };
+        let keeps_all = match &form.selection {
+            Selection::All => true,
+            Selection::Pattern(kept) => (0..length).all(|query| kept.row(query).len() == visible(query)),
+            Selection::Rule(rule) => [1.0, -30.0].iter().all(|scale: &f32| {
+                let scores: Vec<f32> = (0..length).map(|key| scale * key as f32).collect();
+                let mut kept = Vec::new();
+                rule.select(&Row::of_scores(&scores), &mut kept);
+                kept.len() == length
+            }),
+        };
+        keeps_all && form.weighting == FusedWeighting::Softmax && self.spec.globals == 0
+    }
 }
 
 /// The mechanisms that can be named.

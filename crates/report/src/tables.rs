@@ -239,7 +239,8 @@ fn horizons(evidence: &Evidence) -> String {
 }
 
 fn against_full(evidence: &Evidence) -> Table {
-    use semfocus_analysis::evidence::comparison::{AccuracyDifference, Comparison};
+    use semfocus_analysis::evidence::Comparison;
+    use semfocus_analysis::evidence::accuracy::AccuracyDifference;
     struct Row<'a> {
         at: AtPoint<'a>,
         comparison: &'a Comparison,
@@ -266,12 +267,8 @@ fn against_full(evidence: &Evidence) -> Table {
         number("high", "heldout_difference_high", |row| {
             Cell::points(row.accuracy_interval.map(|interval| interval.high))
         }),
-        number("p", "signed_rank_p", |row| {
-            Cell::number(row.accuracy.map(|accuracy| accuracy.signed_rank.p_value), p_text)
-        }),
-        number("Holm", "signed_rank_p_holm", |row| {
-            Cell::number(row.accuracy.map(|accuracy| accuracy.adjusted), p_text)
-        }),
+        number("p", "heldout_p", |row| Cell::number(row.accuracy.map(|accuracy| accuracy.p_value), p_text)),
+        number("Holm", "heldout_p_holm", |row| Cell::number(row.accuracy.map(|accuracy| accuracy.adjusted), p_text)),
     ];
     let row = |at| {
         let AtPoint { evidence, .. } = &at;
@@ -287,11 +284,11 @@ fn against_full(evidence: &Evidence) -> Table {
     };
     let rows: Vec<Row> = at_points(evidence).filter_map(row).collect();
     let caption = "Paired by seed. Epochs, FLOPs and seconds: speed-up to the goal, median over seeds; > and < mark bounds \
-        where one of the two has not reached the goal. Low and high: BCa bootstrap interval of the median, if all \
+        where one of the two has not reached the goal. Low and high: the interval of the log-rank test, if all \
         trials reached the goal. Saved: restricted mean epochs of full attention minus those of the mechanism. p: \
         permutation log-rank test, then after Holm's correction. Held-out: mean paired difference in best held-out \
-        accuracy in percentage points, its BCa interval, the p of the exact signed-rank test, and the same after \
-        Holm's correction.";
+        accuracy in percentage points (test accuracy, if there are test examples), its interval, the p-value that belongs \
+        to it, and the same after Holm's correction.";
     Table::new("against-full", "Against full attention", caption, &columns, &rows)
         .with_points(evidence, rows.iter().map(|row| row.at.point))
 }

@@ -93,6 +93,10 @@ pub struct Status {
     /// Floating-point operations of training for one epoch, evaluation left out.
     #[serde(default)]
     pub epoch_flops: Option<f64>,
+    /// Share of the held-out examples that belong to the most frequent class: what a model reaches that always gives the same
+    /// answer. Files of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub majority: Option<f64>,
     /// Loss and accuracy on the test split, once the trial is over and has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestResult>,
@@ -166,6 +170,7 @@ mod tests {
             message: Some("why".to_owned()),
             probes: 0,
             epoch_flops: Some(1e9 / 3.0),
+            majority: Some(2.0 / 7.0),
             test: Some(TestResult { last: evaluation, best: evaluation }),
             updated: "now".to_owned(),
         }

@@ -283,6 +283,14 @@ impl Split {
         self.labels.is_empty()
     }
 
+    /// Share of the most frequent class: what always giving the same answer gets right. None without examples.
+    pub fn majority(&self) -> Option<f64> {
+        let mut labels = self.labels.clone();
+        labels.sort_unstable();
+        let most = labels.chunk_by(|one, other| one == other).map(<[Label]>::len).max()?;
+        Some(most as f64 / self.len() as f64)
+    }
+
     /// The sequences with their padding, and their labels.
     pub fn iter(&self) -> impl Iterator<Item = (&[Token], Label)> {
         self.tokens.chunks_exact(self.width.max(1)).zip(self.labels.iter().copied())

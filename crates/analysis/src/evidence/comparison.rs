@@ -1,24 +1,29 @@
-//! A mechanism compared with full attention, seed by seed.
+//! A mechanism compared with another, full attention unless asked otherwise, seed by seed.
 
 use serde::Serialize;
 
+use super::accuracy::AccuracyDifference;
 use super::measures::Measures;
 use super::speedup::{Cost, Speedup};
-use super::verdict::{Generalisation, Learning, Verdict};
-use super::{BASELINE, Observed, measured};
+use super::verdict::{Generalisation, LEVEL, Learning, Verdict};
+use super::{Observed, measured};
 use crate::stats::{
-    Bootstrap, Differences, Interval, KaplanMeier, PermutationTest, SignedRank, TimeToTarget, holm, log_rank_excess,
-    mean, permuted_log_rank,
+    Interval, KaplanMeier, PermutationTest, TimeToTarget, holm, holm_levels, log_rank_excess, log_rank_interval,
+    permuted_log_rank,
 };
 
-/// Seed of permutations and resamples, fixed so that the same store gives the same numbers.
+/// Seed of permutations and drawn subsets, fixed so that the same store gives the same numbers.
 const SEED: u64 = 20_251_115;
 
-/// A mechanism compared with full attention.
+/// A mechanism compared with a baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// The mechanism it is compared with.
+    pub baseline: String,
     /// Seeds with at least one epoch of both.
     pub pairs: usize,
+    /// Trials of the two that reached the target.
+    pub reached: usize,
     /// Speed-up in epochs to the target.
     pub epochs: Option<Speedup>,
     /// Speed-up in floating-point operations.
@@ -27,31 +32,22 @@ pub struct Comparison {
     pub seconds: Option<Speedup>,
     /// Permutation log-rank test of the epochs to the target.
     pub log_rank: PermutationTest,
-    /// Its p-value after Holm's correction over the mechanisms.
+    /// Its p-value after Holm's correction over the comparisons.
     pub log_rank_adjusted: f64,
-    /// Restricted mean epochs of full attention minus those of the mechanism.
+    /// The level at which Holm's procedure decides this comparison.
+    pub log_rank_level: f64,
+    /// The speed-ups in epochs that the test does not rule out at that level; an end that the trials do not determine is 0 or
+    /// infinite. It excludes 1 exactly if the p-value is below the level.
+    #[serde(skip)]
+    pub speedups: Interval,
+    /// Restricted mean epochs of the baseline minus those of the mechanism.
     pub epochs_saved: Option<f64>,
-    /// Best held-out accuracy of the mechanism minus that of full attention, over the pairs in which both trials have ended.
+    /// Accuracy of the mechanism minus that of the baseline, over the pairs in which both trials have ended.
     pub accuracy: Option<AccuracyDifference>,
     /// Does it learn faster?
     pub learning: Verdict<Learning>,
     /// Does it generalise better?
     pub generalisation: Verdict<Generalisation>,
-}
-
-/// Paired differences of an accuracy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AccuracyDifference {
-    /// Mechanism minus full attention.
-    pub differences: Differences,
-    /// Bootstrap interval of the mean; none if there are too few.
-    pub interval: Option<Interval>,
-    /// Exact signed-rank test.
-    pub signed_rank: SignedRank,
-    /// Its p-value after Holm's correction over the mechanisms.
-    pub adjusted: f64,
-    /// Whether all of them have the same sign.
-    pub one_sided: bool,
 }
 
 /// Two trials with the same seed.
@@ -61,23 +57,31 @@ struct Pair<'a> {
     both_over: bool,
 }
 
-/// Compares each mechanism with full attention; None for full attention itself, or without a common seed.
-pub(super) fn with_baseline(mechanisms: &[String], trials: &[Observed], horizon: f64) -> Vec<Option<Comparison>> {
+/// Makes comparisons of a mechanism with a baseline each, corrected for their number; None without a common seed.
+pub(super) fn compare_all(wanted: &[(&str, &str)], trials: &[Observed], horizon: f64) -> Vec<Option<Comparison>> {
     let mut comparisons: Vec<Option<Comparison>> =
-        mechanisms.iter().map(|mechanism| compare(mechanism, trials, horizon)).collect();
-    let correct = |p_values: Vec<Option<f64>>| {
-        let mut adjusted = holm(&p_values.iter().copied().flatten().collect::<Vec<f64>>()).into_iter();
-        p_values.into_iter().map(|p| p.and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
-    };
-    let log_rank = correct(comparisons.iter().map(|c| c.as_ref().map(|c| c.log_rank.p_value)).collect());
-    let p_of_accuracy = |c: &Option<Comparison>| c.as_ref()?.accuracy.as_ref().map(|a| a.signed_rank.p_value);
-    let accuracy = correct(comparisons.iter().map(p_of_accuracy).collect());
+        wanted.iter().map(|(mechanism, baseline)| compare(mechanism, baseline, trials, horizon)).collect();
     let compared = comparisons.iter().flatten().count();
-    for ((comparison, log_rank), signed_rank) in comparisons.iter_mut().zip(log_rank).zip(accuracy) {
+    let mut found: Vec<&mut Comparison> = comparisons.iter_mut().flatten().collect();
+    let p_values: Vec<f64> = found.iter().map(|comparison| comparison.log_rank.p_value).collect();
+    for ((comparison, adjusted), level) in found.iter_mut().zip(holm(&p_values)).zip(holm_levels(&p_values, LEVEL)) {
+        (comparison.log_rank_adjusted, comparison.log_rank_level) = (adjusted, level);
+    }
+    let mut accuracies: Vec<&mut AccuracyDifference> = found.iter_mut().filter_map(|c| c.accuracy.as_mut()).collect();
+    let p_values: Vec<f64> = accuracies.iter().map(|accuracy| accuracy.p_value).collect();
+    for ((accuracy, adjusted), level) in accuracies.iter_mut().zip(holm(&p_values)).zip(holm_levels(&p_values, LEVEL)) {
+        accuracy.correct(adjusted, level);
+    }
+    for (comparison, (mechanism, baseline)) in comparisons.iter_mut().zip(wanted) {
         let Some(comparison) = comparison else { continue };
-        comparison.log_rank_adjusted = log_rank.unwrap_or(1.0);
-        if let Some(accuracy) = &mut comparison.accuracy {
-            accuracy.adjusted = signed_rank.unwrap_or(1.0);
+        let pairs = pairs(mechanism, baseline, trials);
+        let (first, second) = (times(&pairs, |pair| pair.mechanism), times(&pairs, |pair| pair.baseline));
+        let (p_value, level) = (comparison.log_rank.p_value, comparison.log_rank_level);
+        comparison.speedups = log_rank_interval(&first, &second, p_value, level, SEED);
+        let all_reached = first.iter().chain(&second).all(|time| time.reached);
+        let is_closed = comparison.speedups.low > 0.0 && comparison.speedups.high.is_finite();
+        if let Some(epochs) = comparison.epochs.as_mut().filter(|_| all_reached && is_closed) {
+            epochs.interval = Some(comparison.speedups);
         }
         comparison.learning = Verdict::on_learning(comparison, compared);
         comparison.generalisation = Verdict::on_generalisation(comparison, compared);
@@ -85,57 +89,51 @@ pub(super) fn with_baseline(mechanisms: &[String], trials: &[Observed], horizon:
     comparisons
 }
 
-/// The comparison before the correction for several mechanisms, and therefore without verdicts.
-fn compare(mechanism: &str, trials: &[Observed], horizon: f64) -> Option<Comparison> {
-    if mechanism == BASELINE {
+fn pairs<'a>(mechanism: &'a str, baseline: &'a str, trials: &'a [Observed]) -> Vec<Pair<'a>> {
+    let partner = |(one, measures): (&'a semfocus_store::StoredTrial, &'a Measures)| {
+        let (other, of_mechanism) = measured(trials, mechanism).find(|(t, _)| t.entry.seed == one.entry.seed)?;
+        let both_over = one.state.is_over() && other.state.is_over();
+        Some(Pair { baseline: measures, mechanism: of_mechanism, both_over })
+    };
+    measured(trials, baseline).filter_map(partner).collect()
+}
+
+fn times<'a>(pairs: &[Pair<'a>], side: fn(&Pair<'a>) -> &'a Measures) -> Vec<TimeToTarget> {
+    pairs.iter().map(|pair| side(pair).time_to_target).collect()
+}
+
+/// The comparison before the correction for several comparisons, and therefore without verdicts.
+fn compare(mechanism: &str, baseline: &str, trials: &[Observed], horizon: f64) -> Option<Comparison> {
+    let pairs = pairs(mechanism, baseline, trials);
+    if mechanism == baseline || pairs.is_empty() {
         return None;
     }
-    let pairs: Vec<Pair<'_>> = measured(trials, BASELINE)
-        .filter_map(|(full, baseline)| {
-            let (other, measures) = measured(trials, mechanism).find(|(t, _)| t.entry.seed == full.entry.seed)?;
-            Some(Pair { baseline, mechanism: measures, both_over: full.state.is_over() && other.state.is_over() })
-        })
-        .collect();
-    if pairs.is_empty() {
-        return None;
-    }
-    let times = |side: fn(&Pair<'_>) -> TimeToTarget| pairs.iter().map(side).collect::<Vec<TimeToTarget>>();
-    let (baseline, other) = (times(|pair| pair.baseline.time_to_target), times(|pair| pair.mechanism.time_to_target));
+    let (first, second) = (times(&pairs, |pair| pair.mechanism), times(&pairs, |pair| pair.baseline));
     let speedup = |amount: fn(&Measures) -> Option<f64>| {
         let costs = pairs.iter().map(|pair| {
             let side = |m: &Measures| Some(Cost { amount: amount(m)?, reached: m.time_to_target.reached });
             Some((side(pair.baseline)?, side(pair.mechanism)?))
         });
-        Speedup::new(&costs.collect::<Option<Vec<(Cost, Cost)>>>()?, SEED)
+        Speedup::new(&costs.collect::<Option<Vec<(Cost, Cost)>>>()?)
     };
     let restricted = |times: &[TimeToTarget]| KaplanMeier::new(times).restricted_mean(horizon).map(|m| m.mean);
+    let log_rank = permuted_log_rank(&first, &second, SEED);
+    let over: Vec<(&Measures, &Measures)> =
+        pairs.iter().filter(|pair| pair.both_over).map(|pair| (pair.baseline, pair.mechanism)).collect();
     Some(Comparison {
+        baseline: baseline.to_owned(),
         pairs: pairs.len(),
+        reached: first.iter().chain(&second).filter(|time| time.reached).count(),
         epochs: speedup(|measures| Some(measures.time_to_target.time)),
         flops: speedup(|measures| measures.flops),
         seconds: speedup(|measures| Some(measures.seconds)),
-        log_rank: permuted_log_rank(&other, &baseline, SEED),
-        log_rank_adjusted: 1.0,
-        epochs_saved: restricted(&baseline).zip(restricted(&other)).map(|(full, mine)| full - mine),
-        accuracy: accuracy(&pairs),
-        learning: Verdict::undecided(Learning::NoEvidence, log_rank_excess(&other, &baseline)),
+        log_rank,
+        log_rank_adjusted: log_rank.p_value,
+        log_rank_level: LEVEL,
+        speedups: Interval { low: 0.0, high: f64::INFINITY },
+        epochs_saved: restricted(&second).zip(restricted(&first)).map(|(full, mine)| full - mine),
+        accuracy: AccuracyDifference::new(&over, trials.len(), SEED),
+        learning: Verdict::undecided(Learning::NoEvidence, log_rank_excess(&first, &second)),
         generalisation: Verdict::undecided(Generalisation::NoEvidence, 0.0),
-    })
-}
-
-fn accuracy(pairs: &[Pair<'_>]) -> Option<AccuracyDifference> {
-    // Rounded, so that equal differences tie.
-    let difference = |pair: &Pair<'_>| {
-        let difference = pair.mechanism.best_heldout_accuracy - pair.baseline.best_heldout_accuracy;
-        (difference * 1e9).round() / 1e9
-    };
-    let differences: Vec<f64> = pairs.iter().filter(|pair| pair.both_over).map(difference).collect();
-    let average = |values: &[f64]| mean(values).unwrap_or(f64::NAN);
-    Some(AccuracyDifference {
-        differences: Differences::new(&differences)?,
-        interval: Bootstrap::new(SEED).interval(&differences, average).ok(),
-        signed_rank: SignedRank::new(&differences),
-        adjusted: 1.0,
-        one_sided: differences.iter().all(|d| *d > 0.0) || differences.iter().all(|d| *d < 0.0),
     })
 }

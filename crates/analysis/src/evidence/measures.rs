@@ -4,10 +4,14 @@ use semfocus_core::Goal;
 use semfocus_store::{State, StoredTrial};
 use serde::Serialize;
 
-use crate::stats::{TimeToTarget, area_under_curve};
+use crate::stats::{TimeToTarget, area_under_curve, binomial_tail};
 
 /// Times are recorded in milliseconds: what took no time took less than one.
 const RESOLUTION: f64 = 0.001;
+
+/// The share of the most frequent class where a store does not record it: that of two equally frequent classes. With more
+/// classes this asks too much, never too little.
+const UNKNOWN_MAJORITY: f64 = 0.5;
 
 /// The measures of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -33,6 +37,19 @@ pub struct Measures {
     pub generalisation_gap: f64,
     /// Completed epochs.
     pub epochs: usize,
+    /// Accuracy on the test split after the best epoch, if the trial is over and has such a split.
+    pub test_accuracy: Option<f64>,
+    /// Held-out examples.
+    pub held_out: usize,
+    /// Test examples.
+    pub test: usize,
+    /// Whether trials with other seeds have the same held-out examples, or examples from the same file.
+    pub is_data_shared: bool,
+    /// Share of the held-out examples that always giving the most frequent class gets right.
+    pub majority: f64,
+    /// Probability that a model that knows nothing but the most frequent class gets as many held-out examples right in any of
+    /// the epochs.
+    pub luck: f64,
 }
 
 impl Measures {
@@ -54,6 +71,11 @@ impl Measures {
             1 => last.heldout_accuracy,
             count => area_under_curve(&curve) / (count - 1) as f64,
         };
+        let data = trial.settings.as_ref().map(|settings| &settings.data);
+        let held_out = data.map_or(1, |data| data.sizes.held_out);
+        let majority = trial.status.as_ref().and_then(|status| status.majority).unwrap_or(UNKNOWN_MAJORITY);
+        let hits = (best.heldout_accuracy * held_out as f64).round() as usize;
+        let test = trial.status.as_ref().and_then(|status| status.test);
         Some(Measures {
             time_to_target,
             flops: trial.status.as_ref().and_then(|status| status.epoch_flops).map(|epoch| epoch * up_to as f64),
@@ -64,6 +86,13 @@ impl Measures {
             mean_heldout_accuracy: mean,
             generalisation_gap: last.train_accuracy - last.heldout_accuracy,
             epochs: records.len(),
+            test_accuracy: test.map(|test| test.best.accuracy),
+            held_out,
+            test: data.map_or(0, |data| data.sizes.test),
+            is_data_shared: data.is_some_and(|data| data.seed.is_some())
+                || trial.settings.as_ref().is_some_and(|settings| settings.data_checksum.is_some()),
+            majority,
+            luck: (records.len() as f64 * binomial_tail(hits, held_out, majority)).min(1.0),
         })
     }
 }

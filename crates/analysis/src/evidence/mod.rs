@@ -1,17 +1,21 @@
-//! What a run shows, from its store alone: each mechanism by itself, and compared with full attention seed by seed.
+//! What a run shows, from its store alone: each mechanism by itself, and compared with a baseline seed by seed.
 //!
 //! | to find | look in |
 //! |---|---|
 //! | the measures of one trial | [`measures`] |
 //! | speed-ups, where some trials never reach the target | [`speedup`] |
-//! | a mechanism compared with full attention: tests, intervals | [`comparison`] |
+//! | a mechanism compared with a baseline: tests, intervals | [`comparison`], [`accuracy`] |
 //! | the verdicts in words, and their rules | [`verdict`] |
-//! | how a speed-up varies over a grid | [`robustness`] |
+//! | whether the experiment's claim holds | [`claim`] |
+//! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
+pub mod accuracy;
+pub mod claim;
 pub mod comparison;
 pub mod measures;
 pub mod robustness;
 pub mod speedup;
+pub mod tuned;
 pub mod verdict;
 
 use semfocus_core::{Experiment, Goal, Metric, Point, TrialSettings};
@@ -66,10 +70,14 @@ pub struct MechanismEvidence {
     pub mean_heldout_accuracy: Option<f64>,
     /// Median over the seeds of training accuracy minus held-out accuracy after the last epoch.
     pub generalisation_gap: Option<f64>,
+    /// Median over the seeds of the accuracy on the test split after the best epoch, if all trials that are over have one.
+    pub best_test_accuracy: Option<f64>,
+    /// Trials whose best held-out accuracy is clearly above that of always giving the most frequent class.
+    pub above_majority: usize,
     /// Share of trials that have not reached the target, epoch by epoch.
     #[serde(skip)]
     pub survival: KaplanMeier,
-    /// None for full attention itself, or without a common seed.
+    /// None for the baseline itself, or without a common seed.
     pub versus_full: Option<Comparison>,
 }
 
@@ -93,6 +101,8 @@ pub struct Evidence {
     pub experiment: Experiment,
     /// The target.
     pub goal: Goal,
+    /// What the mechanisms are compared with.
+    pub baseline: String,
     /// One for each point of the grid; a single one without axes if there is no grid.
     pub points: Vec<PointEvidence>,
     /// What cannot be read or is damaged and was left out, in words.
@@ -105,11 +115,24 @@ pub enum EvidenceError {
     /// The files of the run cannot be read.
     #[error(transparent)]
     Store(#[from] semfocus_store::StoreError),
+    /// The run has no such mechanism.
+    #[error("{baseline} is not among the mechanisms of this run, which has {known}")]
+    NoBaseline {
+        /// What was asked for.
+        baseline: String,
+        /// What there is.
+        known: String,
+    },
 }
 
 impl Evidence {
-    /// Reads a store, finished or not.
+    /// Reads a store, finished or not, and compares with full attention.
     pub fn read(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
+        Evidence::read_against(store, goal, None)
+    }
+
+    /// Reads a store, finished or not, and compares with one of its mechanisms; with full attention if none is given.
+    pub fn read_against(store: &Store, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
         let Contents { experiment, trials, damage } = store.read()?;
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
         for trial in trials {
@@ -122,13 +145,64 @@ impl Evidence {
             }
         }
         let mechanisms = &experiment.mechanisms;
-        let points = points.into_iter().map(|(point, trials)| PointEvidence::new(point, mechanisms, trials)).collect();
-        Ok(Evidence { experiment, goal, points, damage: damage.iter().map(ToString::to_string).collect() })
+        if let Some(baseline) = baseline.filter(|wanted| !mechanisms.iter().any(|name| name == wanted)) {
+            return Err(EvidenceError::NoBaseline { baseline: baseline.to_owned(), known: mechanisms.join(", ") });
+        }
+        let baseline = baseline.unwrap_or(BASELINE).to_owned();
+        let points = points
+            .into_iter()
+            .map(|(point, trials)| PointEvidence::new(point, mechanisms, &baseline, trials))
+            .collect();
+        Ok(Evidence { experiment, goal, baseline, points, damage: damage.iter().map(ToString::to_string).collect() })
     }
 
     /// Trials that have neither finished nor diverged: waiting, running, interrupted or failed.
     pub fn missing(&self) -> impl Iterator<Item = &StoredTrial> {
         self.trials().map(|observed| &observed.trial).filter(|trial| !trial.state.is_over())
+    }
+
+    /// Whether there are results, and none of them shows that anything was learned.
+    pub fn has_learned_nothing(&self) -> bool {
+        let mut begun = self.points.iter().filter(|point| point.trials.iter().any(|trial| trial.measures.is_some()));
+        begun.next().is_some_and(PointEvidence::has_learned_nothing) && begun.all(PointEvidence::has_learned_nothing)
+    }
+
+    /// What everybody who reads the results has to know first.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let is_there = self.experiment.mechanisms.contains(&self.baseline);
+        if !is_there && self.experiment.mechanisms.len() > 1 {
+            warnings.push(format!(
+                "this run has no {} attention, so nothing is compared; compare with another mechanism: `semfocus compare \
+                 RUN --baseline {}`",
+                self.baseline, self.experiment.mechanisms[0]
+            ));
+        } else if !is_there {
+            warnings.push(format!(
+                "this run has no {} attention and no other mechanism, so there is nothing to compare {} with",
+                self.baseline,
+                self.experiment.mechanisms.join(", ")
+            ));
+        }
+        warnings.extend(self.experiment.notes.iter().cloned());
+        if self.has_learned_nothing() {
+            warnings.push(format!(
+                "nothing learned: no trial reached the target ({}), and none is clearly above the majority class on held-out \
+                 examples ({}). Train longer or with more data before you compare.",
+                self.goal,
+                self.majority_text()
+            ));
+        }
+        warnings
+    }
+
+    fn majority_text(&self) -> String {
+        let shares: Vec<f64> = self.trials().filter_map(|trial| Some(trial.measures.as_ref()?.majority)).collect();
+        let (min, max) = (shares.iter().copied().fold(1.0, f64::min), shares.iter().copied().fold(0.0, f64::max));
+        match (format!("{:.1}", 100.0 * min), format!("{:.1}", 100.0 * max)) {
+            (min, max) if min == max => format!("{min} %"),
+            (min, max) => format!("{min} to {max} %"),
+        }
     }
 
     /// Steps of an epoch, if they are the same in all trials and an epoch is something else than a pass over a fixed set of
@@ -149,15 +223,32 @@ impl Evidence {
 }
 
 impl PointEvidence {
-    fn new(point: Point, mechanisms: &[String], trials: Vec<Observed>) -> Self {
+    /// What trials at one point show.
+    pub fn new(point: Point, mechanisms: &[String], baseline: &str, trials: Vec<Observed>) -> Self {
         let horizon = horizon(&trials);
         let mut of_mechanisms: Vec<MechanismEvidence> =
             mechanisms.iter().map(|mechanism| MechanismEvidence::new(mechanism, &trials, horizon)).collect();
-        let compared = comparison::with_baseline(mechanisms, &trials, horizon);
+        let wanted: Vec<(&str, &str)> = mechanisms.iter().map(|mechanism| (mechanism.as_str(), baseline)).collect();
+        let compared = comparison::compare_all(&wanted, &trials, horizon);
         for (mechanism, comparison) in of_mechanisms.iter_mut().zip(compared) {
             mechanism.versus_full = comparison;
         }
         PointEvidence { point, horizon, mechanisms: of_mechanisms, trials }
+    }
+
+    /// Every mechanism compared with every earlier one, corrected for the number of pairs.
+    pub fn all_pairs(&self) -> Vec<(&str, Comparison)> {
+        let names: Vec<&str> = self.mechanisms.iter().map(|mechanism| mechanism.mechanism.as_str()).collect();
+        let earlier = |place: usize| names[..place].iter().map(move |baseline| (place, *baseline));
+        let wanted: Vec<(&str, &str)> =
+            (0..names.len()).flat_map(earlier).map(|(place, baseline)| (names[place], baseline)).collect();
+        let compared = comparison::compare_all(&wanted, &self.trials, self.horizon);
+        wanted.iter().zip(compared).filter_map(|((mechanism, _), found)| Some((*mechanism, found?))).collect()
+    }
+
+    /// Whether no trial reached the target or is clearly above the majority class.
+    pub fn has_learned_nothing(&self) -> bool {
+        self.mechanisms.iter().all(|mechanism| mechanism.reached == 0 && mechanism.above_majority == 0)
     }
 
     /// The trials of a mechanism that have measures.
@@ -207,6 +298,12 @@ impl MechanismEvidence {
             last_heldout_accuracy: middle(|measures| measures.last_heldout_accuracy),
             mean_heldout_accuracy: middle(|measures| measures.mean_heldout_accuracy),
             generalisation_gap: middle(|measures| measures.generalisation_gap),
+            best_test_accuracy: measures
+                .iter()
+                .map(|measures| measures.test_accuracy)
+                .collect::<Option<Vec<f64>>>()
+                .and_then(|accuracies| median(&accuracies)),
+            above_majority: measures.iter().filter(|m| accuracy::is_learned(m.luck, trials.len())).count(),
             survival,
             versus_full: None,
         }

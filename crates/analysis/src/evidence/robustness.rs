@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::Evidence;
 use super::speedup::Ratio;
-use super::{BASELINE, Evidence};
 use crate::evidence::verdict::Learning;
 
 /// The speed-up of a mechanism over the points of a grid.
@@ -25,12 +25,12 @@ pub struct Robustness {
     pub max: Option<(Ratio, String)>,
 }
 
-/// One entry for each mechanism but full attention; empty without a grid.
+/// One entry for each mechanism but the baseline; empty without a grid.
 pub fn robustness(evidence: &Evidence) -> Vec<Robustness> {
     if evidence.points.len() < 2 {
         return Vec::new();
     }
-    let mechanisms = evidence.experiment.mechanisms.iter().filter(|mechanism| *mechanism != BASELINE);
+    let mechanisms = evidence.experiment.mechanisms.iter().filter(|mechanism| **mechanism != evidence.baseline);
     mechanisms
         .map(|mechanism| {
             let compared: Vec<_> = evidence

@@ -1,10 +1,11 @@
-//! From numbers to words, by stated rules.
+//! From numbers to words, by stated rules. Words and intervals come from the same decision.
 
 use serde::Serialize;
 
+use super::accuracy::AccuracyDifference;
 use super::comparison::Comparison;
 use super::speedup::Ratio;
-use crate::stats::MIN_VALUES;
+use crate::stats::{Interval, SignFlips, student_quantile};
 
 /// A finding is significant if its corrected p-value is smaller.
 pub const LEVEL: f64 = 0.05;
@@ -14,19 +15,18 @@ pub const MARGIN: f64 = 0.01;
 
 /// The rule for [`Learning`], as users read it.
 pub const LEARNING_RULE: &str = "learns faster or slower: permutation log-rank test of the epochs needed to reach the target, \
-p < 0.05 after Holm's correction over the mechanisms of the experiment. Trials that have not reached the target are censored, not \
-dropped. With too few seeds for a significance test (no p below 0.05 is possible), the verdict only says whether all seeds agree.";
+p < 0.05 after Holm's correction over the comparisons. Trials that have not reached the target are censored, not dropped. The \
+interval of the speed-up comes from the same test and excludes 1 exactly if the difference is significant. With too few seeds for \
+any p below 0.05, the verdict says how many it takes, and whether all seeds agree.";
 
 /// The rule for [`Generalisation`], as users read it.
-pub const GENERALISATION_RULE: &str = "generalises the same: the 95 % BCa bootstrap interval of the mean paired difference in best \
-held-out accuracy lies within ±1 percentage point. Generalises better or worse: it does not, and the exact signed-rank test of the \
-differences gives p < 0.05 after Holm's correction. With too few seeds for a significance test, the verdict only says whether all \
-seeds agree.";
+pub const GENERALISATION_RULE: &str = "generalises better, worse or the same: all three follow from one interval of the mean paired \
+difference in accuracy at the best epoch. It combines a sign-flip test over the seeds with the sampling error of the held-out set (the \
+test set, if there is one) and is widened for the number of comparisons. Better or worse: it excludes 0. The same: it lies within ±1 \
+percentage point. Nothing is said unless at least one side is clearly above the majority class. With too few seeds for an interval, the \
+verdict says how many it takes, and whether all seeds agree.";
 
-/// Said where not even complete agreement of the seeds could be significant.
-const TOO_FEW: &str = "too few seeds for a significance test";
-
-/// Whether a mechanism learns faster than full attention.
+/// Whether a mechanism learns faster than the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learning {
@@ -42,13 +42,13 @@ pub enum Learning {
     SlowerInAll,
 }
 
-/// Whether a mechanism generalises better than full attention.
+/// Whether a mechanism generalises better than the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generalisation {
-    /// Its held-out accuracy is significantly higher.
+    /// Its accuracy is significantly higher.
     Better,
-    /// Its held-out accuracy is significantly lower.
+    /// Its accuracy is significantly lower.
     Worse,
     /// The accuracies are the same within [`MARGIN`].
     Same,
@@ -58,6 +58,8 @@ pub enum Generalisation {
     BetterInAll,
     /// The accuracy is lower with every seed, but there are too few seeds for a test.
     WorseInAll,
+    /// Neither side is clearly above the majority class, so there is nothing to compare.
+    NotLearned,
 }
 
 /// A finding, and the words in which it is reported.
@@ -73,7 +75,7 @@ pub struct Verdict<T> {
 }
 
 impl<T> Verdict<T> {
-    /// Before the correction for several mechanisms.
+    /// Before the correction for several comparisons.
     pub(super) fn undecided(finding: T, lean: f64) -> Self {
         Verdict { finding, words: String::new(), lean }
     }
@@ -83,32 +85,44 @@ impl Verdict<Learning> {
     /// The verdict on one of `compared` comparisons.
     pub(super) fn on_learning(comparison: &Comparison, compared: usize) -> Self {
         let (lean, pairs) = (comparison.learning.lean, comparison.pairs);
-        let p = comparison.log_rank_adjusted;
-        let too_few = compared as f64 * min_log_rank_p(pairs) >= LEVEL;
-        let ratio = comparison.epochs.map(|speedup| speedup.ratio);
+        let p = comparison.log_rank.p_value;
+        let is_shown = p < comparison.log_rank_level;
+        let needed = seeds_needed(compared, min_log_rank_p);
+        let all_agree = pairs < needed && p <= min_log_rank_p(pairs) + 1e-9;
         let finding = match () {
-            () if p < LEVEL && lean > 0.0 => Learning::Faster,
-            () if p < LEVEL => Learning::Slower,
+            () if is_shown && lean > 0.0 => Learning::Faster,
+            () if is_shown => Learning::Slower,
             // If all seeds agree, the permutation test cannot give a lower p-value.
-            () if too_few && lean > 0.0 && comparison.log_rank.p_value <= min_log_rank_p(pairs) => {
-                Learning::FasterInAll
-            }
-            () if too_few && lean < 0.0 && comparison.log_rank.p_value <= min_log_rank_p(pairs) => {
-                Learning::SlowerInAll
-            }
+            () if all_agree && lean > 0.0 => Learning::FasterInAll,
+            () if all_agree && lean < 0.0 => Learning::SlowerInAll,
             () => Learning::NoEvidence,
         };
-        let speedup = ratio.map_or(String::new(), |ratio| format!(", {} fewer epochs", times(ratio)));
-        let p_value = p_equation(p);
+        let ratio = comparison.epochs.map(|speedup| speedup.ratio);
+        let fewer = ratio.map_or(String::new(), |ratio| format!(", {} fewer epochs", times(ratio)));
+        let more = ratio.map_or(String::new(), |ratio| format!(", {} more epochs", times(inverse(ratio))));
+        let interval = comparison.epochs.and_then(|speedup| speedup.interval);
+        let spread = |ends: fn(Interval) -> (f64, f64)| {
+            interval.map(ends).map_or(String::new(), |(low, high)| format!("95 % interval {low:.1} to {high:.1}, "))
+        };
+        let p_value = p_equation(comparison.log_rank_adjusted);
+        let (faster, slower) = (spread(|i| (i.low, i.high)), spread(|i| (1.0 / i.high, 1.0 / i.low)));
         let words = match finding {
-            Learning::Faster => format!("learns faster{speedup} ({p_value})"),
-            Learning::Slower => format!("learns slower ({p_value})"),
-            Learning::FasterInAll => format!("faster with {}{speedup}; {TOO_FEW}", all_seeds(pairs)),
-            Learning::SlowerInAll => format!("slower with {}; {TOO_FEW}", all_seeds(pairs)),
-            Learning::NoEvidence if too_few => {
-                format!("no evidence of a difference in speed ({}: {TOO_FEW})", seeds(pairs))
+            Learning::Faster => format!("learns faster{fewer} ({faster}{p_value})"),
+            Learning::Slower => format!("learns slower{more} ({slower}{p_value})"),
+            Learning::FasterInAll => format!("faster with {}{fewer}; {}", all_seeds(pairs), too_few(pairs, needed)),
+            Learning::SlowerInAll => format!("slower with {}{more}; {}", all_seeds(pairs), too_few(pairs, needed)),
+            Learning::NoEvidence if comparison.reached == 0 => {
+                "speed cannot be compared: no trial of either reached the target".to_owned()
             }
-            Learning::NoEvidence => format!("no evidence of a difference in speed ({p_value})"),
+            Learning::NoEvidence if pairs < needed => {
+                format!("no evidence of a difference in speed; {}", too_few(pairs, needed))
+            }
+            Learning::NoEvidence => {
+                let size = interval.zip(ratio).map_or(String::new(), |(interval, ratio)| {
+                    format!("speed-up {ratio}, 95 % interval {:.1} to {:.1}, ", interval.low, interval.high)
+                });
+                format!("no evidence of a difference in speed ({size}{p_value})")
+            }
         };
         Verdict { finding, words, lean }
     }
@@ -121,36 +135,72 @@ impl Verdict<Generalisation> {
             let words = "generalisation: no pair of trials has finished yet".to_owned();
             return Verdict { finding: Generalisation::NoEvidence, words, lean: 0.0 };
         };
-        let pairs = accuracy.differences.pairs;
-        let (mean, p) = (accuracy.differences.mean, accuracy.adjusted);
-        let too_few = compared as f64 * min_signed_rank_p(pairs) >= LEVEL;
-        let points = |x: f64| format!("{:+.1}", 100.0 * x).replace('-', "−");
-        let Some(interval) = accuracy.interval else {
-            let why = if pairs < MIN_VALUES { "too few seeds for an interval" } else { "no interval" };
-            let words = format!("held-out accuracy {} points ({}: {why})", points(mean), seeds(pairs));
-            return Verdict { finding: Generalisation::NoEvidence, words, lean: mean };
-        };
-        let beyond = interval.high < -MARGIN || interval.low > MARGIN;
-        let size =
-            format!("{} points, 95 % interval {} to {}", points(mean), points(interval.low), points(interval.high));
-        let finding = match () {
-            () if interval.low >= -MARGIN && interval.high <= MARGIN => Generalisation::Same,
-            () if p < LEVEL && mean > 0.0 => Generalisation::Better,
-            () if p < LEVEL && mean < 0.0 => Generalisation::Worse,
-            () if too_few && accuracy.one_sided && beyond && mean > 0.0 => Generalisation::BetterInAll,
-            () if too_few && accuracy.one_sided && beyond => Generalisation::WorseInAll,
-            () => Generalisation::NoEvidence,
-        };
-        let words = match finding {
-            Generalisation::Same => "generalises the same within ±1 point".to_owned(),
-            Generalisation::Better => format!("generalises better ({size}, {})", p_equation(p)),
-            Generalisation::Worse => format!("generalises worse ({size}, {})", p_equation(p)),
-            Generalisation::BetterInAll => format!("better with {} ({size}); {TOO_FEW}", all_seeds(pairs)),
-            Generalisation::WorseInAll => format!("worse with {} ({size}); {TOO_FEW}", all_seeds(pairs)),
-            Generalisation::NoEvidence => format!("no evidence of a difference in generalisation ({size})"),
-        };
+        let mean = accuracy.differences.mean;
+        let (finding, words) = generalisation(accuracy, compared);
         Verdict { finding, words, lean: mean }
     }
+}
+
+fn generalisation(accuracy: &AccuracyDifference, compared: usize) -> (Generalisation, String) {
+    let (mean, pairs) = (accuracy.differences.mean, accuracy.differences.pairs);
+    let points = |x: f64| format!("{:+.1}", 100.0 * x).replace('-', "−");
+    if !accuracy.learned {
+        let words = "generalisation cannot be compared: neither is clearly above the majority class".to_owned();
+        return (Generalisation::NotLearned, words);
+    }
+    let split = accuracy.split.name();
+    let Some(interval) = accuracy.interval else {
+        let needed = seeds_needed(compared, SignFlips::min_p);
+        let size = match pairs {
+            1 => format!("{split} accuracy {} points", points(mean)),
+            _ => format!(
+                "{split} accuracy {} points, from {} to {}",
+                points(mean),
+                points(accuracy.range.low),
+                points(accuracy.range.high)
+            ),
+        };
+        let too_few = too_few(pairs, needed);
+        let is_shown = accuracy.is_one_sided() && mean.abs() >= MARGIN;
+        return match () {
+            () if is_shown && mean > 0.0 => {
+                (Generalisation::BetterInAll, format!("better with {} ({size}); {too_few}", all_seeds(pairs)))
+            }
+            () if is_shown => {
+                (Generalisation::WorseInAll, format!("worse with {} ({size}); {too_few}", all_seeds(pairs)))
+            }
+            () => (Generalisation::NoEvidence, format!("{size}; {too_few}")),
+        };
+    };
+    let size = format!(
+        "{split} accuracy {} points, 95 % interval {} to {}",
+        points(mean),
+        points(interval.low),
+        points(interval.high)
+    );
+    match () {
+        () if interval.low >= -MARGIN && interval.high <= MARGIN => {
+            (Generalisation::Same, format!("generalises the same within ±1 point ({size})"))
+        }
+        () if interval.low > 0.0 => (Generalisation::Better, format!("generalises better ({size})")),
+        () if interval.high < 0.0 => (Generalisation::Worse, format!("generalises worse ({size})")),
+        () => {
+            let small = if is_too_small(accuracy) {
+                format!("; {} {split} examples are too few to show a difference of 1 point", accuracy.examples)
+            } else {
+                String::new()
+            };
+            (Generalisation::NoEvidence, format!("no evidence of a difference in generalisation ({size}{small})"))
+        }
+    }
+}
+
+/// Whether the sampling error alone makes the interval wider than the margin on both sides, even near 100 %.
+fn is_too_small(accuracy: &AccuracyDifference) -> bool {
+    let (examples, pairs) = (accuracy.examples as f64, accuracy.differences.pairs);
+    let share = (examples + 2.0) / (examples + 4.0);
+    let error = (2.0 * share * (1.0 - share) / examples / pairs as f64).sqrt();
+    student_quantile(accuracy.level, pairs - 1) * error > MARGIN
 }
 
 fn times(ratio: Ratio) -> String {
@@ -161,8 +211,13 @@ fn times(ratio: Ratio) -> String {
     }
 }
 
-fn seeds(count: usize) -> String {
-    format!("{count} seed{}", if count == 1 { "" } else { "s" })
+/// The slow-down that a speed-up is.
+fn inverse(ratio: Ratio) -> Ratio {
+    match ratio {
+        Ratio::Exactly(value) => Ratio::Exactly(1.0 / value),
+        Ratio::MoreThan(value) => Ratio::LessThan(1.0 / value),
+        Ratio::LessThan(value) => Ratio::MoreThan(1.0 / value),
+    }
 }
 
 fn all_seeds(count: usize) -> String {
@@ -170,6 +225,14 @@ fn all_seeds(count: usize) -> String {
         1 => "the only seed".to_owned(),
         2 => "both seeds".to_owned(),
         _ => format!("all {count} seeds"),
+    }
+}
+
+/// Said where not even complete agreement of the seeds could be significant.
+fn too_few(seeds: usize, needed: usize) -> String {
+    match seeds {
+        1 => format!("one seed is too few for a test, which takes {needed}"),
+        _ => format!("{seeds} seeds are too few for a test, which takes {needed}"),
     }
 }
 
@@ -183,15 +246,15 @@ fn p_equation(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
+/// How many seeds it takes for a test to be able to show something in each of so many comparisons.
+fn seeds_needed(compared: usize, min_p: fn(usize) -> f64) -> usize {
+    (1..64).find(|&seeds| min_p(seeds) < LEVEL / compared.max(1) as f64).unwrap_or(64)
+}
+
 /// The lowest p-value that the permutation log-rank test can give with this many trials per group.
 fn min_log_rank_p(pairs: usize) -> f64 {
     let divisions: f64 = (1..=pairs).map(|i| (pairs + i) as f64 / i as f64).product();
-    2.0 / divisions + 1e-9
-}
-
-/// The lowest p-value that the signed-rank test can give with this many pairs.
-fn min_signed_rank_p(pairs: usize) -> f64 {
-    2.0 / 2f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))
+    2.0 / divisions
 }
 
 #[cfg(test)]
@@ -203,7 +266,13 @@ mod tests {
         // 20 divisions of 3 + 3, 252 of 5 + 5; 8 and 1,024 choices of signs.
         assert!((min_log_rank_p(3) - 0.1).abs() < 1e-8);
         assert!((min_log_rank_p(5) - 2.0 / 252.0).abs() < 1e-8);
-        assert_eq!((min_signed_rank_p(3), min_signed_rank_p(10)), (0.25, 2.0 / 1024.0));
+        assert_eq!((SignFlips::min_p(3), SignFlips::min_p(10)), (0.25, 2.0 / 1024.0));
+    }
+
+    #[test]
+    fn seeds_that_a_test_takes() {
+        assert_eq!([1, 3, 14].map(|compared| seeds_needed(compared, min_log_rank_p)), [4, 5, 6]);
+        assert_eq!([1, 3, 14].map(|compared| seeds_needed(compared, SignFlips::min_p)), [6, 7, 10]);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | how soon do trials reach their target, if some never do? | [`KaplanMeier`]: curve, restricted mean |
 //! | do two groups reach it equally soon? | [`permuted_log_rank`] |
-//! | do paired values differ? | [`SignedRank`], and by how much: [`Differences`] |
-//! | how uncertain is an estimate? | [`Bootstrap`] |
+//! | do paired values differ, and within which interval? | [`SignFlips`]; by how much: [`Differences`] |
+//! | what can luck alone reach? | [`binomial_tail`] |
 //! | which of several findings are significant? | [`holm`] |
 //! | medians, quantiles, the area under a curve | [`median`], [`quantile`](fn@quantile), [`area_under_curve`] |
 //!
@@ -23,7 +23,7 @@
 //! assert_eq!(permuted_log_rank(&fast, &slow, 1).p_value, 2.0 / 252.0); // the minimum for 5 + 5 trials
 //! ```
 
-pub mod bootstrap;
+pub mod binomial;
 pub mod log_rank;
 pub mod multiple;
 pub mod normal;
@@ -31,17 +31,19 @@ pub mod paired;
 pub mod permutation;
 pub mod quantile;
 mod random;
+pub mod student;
 pub mod survival;
 
 use serde::Serialize;
 
-pub use bootstrap::{Bootstrap, MIN_VALUES, NoInterval, RESAMPLES};
-pub use log_rank::{log_rank_excess, permuted_log_rank};
-pub use multiple::holm;
+pub use binomial::binomial_tail;
+pub use log_rank::{log_rank_excess, log_rank_interval, permuted_log_rank};
+pub use multiple::{holm, holm_levels};
 pub use normal::{normal_cdf, normal_quantile, two_sided};
-pub use paired::{Differences, EXACT_VALUES, SignedRank};
+pub use paired::{Differences, EXACT_VALUES, SignFlips};
 pub use permutation::{Arrangements, DRAWS, MAX_ARRANGEMENTS, PermutationTest};
 pub use quantile::{area_under_curve, mean, median, quantile};
+pub use student::{student_quantile, student_two_sided};
 pub use survival::{KaplanMeier, RestrictedMean, Step, TimeToTarget};
 
 /// The confidence level of every interval.

@@ -22,9 +22,40 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// The level at which Holm's procedure decides each test, in the same order: an interval of that level excludes the null
+/// hypothesis exactly if the adjusted p-value is below `level`.
+///
+/// The lowest of m p-values has to be below `level` / m, the next below `level` / (m − 1), and so on; from the first that is not
+/// on, its level applies to all others.
+pub fn holm_levels(p_values: &[f64], level: f64) -> Vec<f64> {
+    let mut ascending: Vec<usize> = (0..p_values.len()).collect();
+    ascending.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let mut levels = vec![level; p_values.len()];
+    let mut has_stopped = false;
+    let mut current = level;
+    for (position, &test) in ascending.iter().enumerate() {
+        if !has_stopped {
+            current = level / (p_values.len() - position) as f64;
+            has_stopped = p_values[test] >= current;
+        }
+        levels[test] = current;
+    }
+    levels
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_belong_to_the_decisions() {
+        assert_eq!(holm_levels(&[0.9, 0.01, 0.04], 0.06), [0.03, 0.02, 0.03]);
+        let p_values = [0.001, 0.02, 0.024, 0.3, 0.0125, 0.04];
+        let (adjusted, levels) = (holm(&p_values), holm_levels(&p_values, 0.05));
+        for ((p, adjusted), level) in p_values.iter().zip(&adjusted).zip(&levels) {
+            assert_eq!(*adjusted < 0.05, p < level, "{p}");
+        }
+    }
 
     #[test]
     fn one_test_needs_no_correction() {

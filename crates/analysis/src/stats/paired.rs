@@ -1,83 +1,93 @@
-//! Paired values: Wilcoxon's signed-rank test, and how large the difference is.
+//! Paired values: the sign-flip test, its interval, and how large the difference is.
 
 use serde::Serialize;
 
-use super::normal::two_sided;
+use super::Interval;
 use super::quantile::{mean, median};
+use super::random::Random;
 
-/// Up to this many differences other than 0 the p-value is exact; with more it is a normal approximation.
-pub const EXACT_VALUES: usize = 50;
+/// Up to this many differences all subsets are taken; with more, as many are drawn.
+pub const EXACT_VALUES: usize = 14;
 
-/// Wilcoxon's signed-rank test, two-sided. The null hypothesis is that the differences are symmetric about 0, as they are if
-/// it makes no difference which value of a pair comes first.
+/// Means that differ by less than this count as equal: two subsets with the same mean may be rounded differently.
+const ROUNDING: f64 = 1e-12;
+
+/// The sign-flip test of paired differences and the interval that belongs to it. The null hypothesis is that the differences are
+/// symmetric about 0, as they are if it makes no difference which value of a pair comes first. Then every choice of signs is
+/// equally likely, whatever the distribution of the sizes, and ties and zeros need no special treatment.
 ///
-/// Differences of 0 are dropped before ranking, as Wilcoxon did: they say nothing about the direction, but many of them are
-/// evidence of no effect, which the test ignores. Equal sizes share their mean rank, and the exact p-value takes the tied ranks
-/// into account. Only identical numbers tie, so differences that should tie have to be rounded first.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SignedRank {
-    /// Differences other than 0.
-    pub used: usize,
-    /// Sum of the ranks of the positive differences.
-    pub positive: f64,
-    /// Sum of the ranks of the negative differences.
-    pub negative: f64,
-    /// Two-sided; 1 if all differences are 0.
-    pub p_value: f64,
-    /// Whether the p-value is exact, or a normal approximation with the variance of the tied ranks and no continuity correction.
-    pub exact: bool,
+/// Test and interval come from one list, the means of all subsets of the differences: if the differences are symmetric about a
+/// value, it lies with equal probability in each of the gaps between these means (Hartigan 1969). So the interval of level
+/// 1 − α excludes 0 exactly if p < α.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignFlips {
+    /// Means of subsets, ascending.
+    means: Vec<f64>,
 }
 
-impl SignedRank {
-    /// Runs the test.
+impl SignFlips {
+    /// None without differences.
     ///
     /// # Panics
     /// If one is infinite or not a number.
-    pub fn new(differences: &[f64]) -> Self {
+    pub fn new(differences: &[f64], seed: u64) -> Option<Self> {
         assert!(differences.iter().all(|d| d.is_finite()), "differences are finite numbers");
-        let mut nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0).collect();
-        nonzero.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-        let doubled = doubled_ranks(&nonzero);
-        let total: usize = doubled.iter().sum();
-        let positive: usize = nonzero.iter().zip(&doubled).filter(|(d, _)| **d > 0.0).map(|(_, rank)| rank).sum();
-        let exact = nonzero.len() <= EXACT_VALUES;
-        let lesser = positive.min(total - positive);
-        let p_value = if exact { exact_p_value(&doubled, lesser) } else { normal_p_value(&doubled, lesser) };
-        let (positive, negative) = (positive as f64 / 2.0, (total - positive) as f64 / 2.0);
-        SignedRank { used: nonzero.len(), positive, negative, p_value, exact }
+        let count = differences.len();
+        let mut means = match count {
+            0 => return None,
+            ..=EXACT_VALUES => {
+                (1..1usize << count).map(|subset| mean_of(differences, |i| subset >> i & 1 == 1)).collect()
+            }
+            _ => drawn(differences, seed),
+        };
+        means.sort_by(f64::total_cmp);
+        Some(SignFlips { means })
+    }
+
+    /// Two-sided; never below [`SignFlips::min_p`].
+    pub fn p_value(&self) -> f64 {
+        let below = self.means.partition_point(|mean| *mean <= 0.0);
+        let above = self.means.len() - self.means.partition_point(|mean| *mean < 0.0);
+        (self.share(below.min(above) + 1)).min(1.0)
+    }
+
+    /// The interval that leaves out less than `level`; None if there are too few differences for it.
+    pub fn interval(&self, level: f64) -> Option<Interval> {
+        // The largest number of gaps on either side whose share is below the level.
+        let gaps = (level * (self.means.len() + 1) as f64 / 2.0).ceil() as usize;
+        let gaps = (0..=gaps).rev().find(|&gaps| self.share(gaps) < level)?;
+        let low = gaps.checked_sub(1)?;
+        Some(Interval { low: self.means[low], high: self.means[self.means.len() - 1 - low] })
+    }
+
+    /// The probability of so many gaps on both sides.
+    fn share(&self, gaps: usize) -> f64 {
+        2.0 * gaps as f64 / (self.means.len() + 1) as f64
+    }
+
+    /// The lowest p-value that so many differences can give.
+    pub fn min_p(differences: usize) -> f64 {
+        2.0 / 2f64.powi(differences.min(EXACT_VALUES) as i32)
     }
 }
 
-/// Twice the rank of each size: an integer even where ties share a mean rank.
-fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
-    let mut ranks = Vec::with_capacity(ascending.len());
-    for tied in ascending.chunk_by(|a, b| a.abs() == b.abs()) {
-        let (first, last) = (ranks.len() + 1, ranks.len() + tied.len());
-        ranks.extend(std::iter::repeat_n(first + last, tied.len()));
-    }
-    ranks
+fn mean_of(differences: &[f64], is_chosen: impl Fn(usize) -> bool) -> f64 {
+    let chosen = differences.iter().enumerate().filter(|(index, _)| is_chosen(*index));
+    let (sum, count) = chosen.fold((0.0, 0.0), |(sum, count), (_, difference)| (sum + difference, count + 1.0));
+    (sum / count / ROUNDING).round() * ROUNDING
 }
 
-/// Twice the probability that the positive ranks sum to `lesser` or less if all signs are equally likely. The number of sign
-/// choices for each sum is built up rank by rank; there are at most 2^50, which an f64 holds exactly.
-fn exact_p_value(ranks: &[usize], lesser: usize) -> f64 {
-    let mut ways = vec![0u64; ranks.iter().sum::<usize>() + 1];
-    ways[0] = 1;
-    for &rank in ranks {
-        for sum in (rank..ways.len()).rev() {
-            ways[sum] += ways[sum - rank];
+/// The means of random subsets, as many as there are of [`EXACT_VALUES`] differences.
+fn drawn(differences: &[f64], seed: u64) -> Vec<f64> {
+    let mut random = Random::new(seed);
+    let mut means = Vec::new();
+    while means.len() < (1 << EXACT_VALUES) - 1 {
+        let chosen: Vec<bool> = differences.iter().map(|_| random.below(2) == 1).collect();
+        if chosen.contains(&true) {
+            means.push(mean_of(differences, |index| chosen[index]));
         }
     }
-    let tail: u64 = ways[..=lesser].iter().sum();
-    let all = (1u64 << ranks.len()) as f64;
-    (2.0 * tail as f64 / all).min(1.0)
-}
-
-/// A sum of independent ranks, each counted with probability 1/2: mean Σr/2, variance Σr²/4.
-fn normal_p_value(ranks: &[usize], lesser: usize) -> f64 {
-    let mean = ranks.iter().sum::<usize>() as f64 / 2.0;
-    let variance = ranks.iter().map(|&rank| (rank as f64).powi(2)).sum::<f64>() / 4.0;
-    two_sided((lesser as f64 - mean) / variance.sqrt())
+    means
 }
 
 /// How large paired differences are.
@@ -89,8 +99,7 @@ pub struct Differences {
     pub mean: f64,
     /// Their median.
     pub median: f64,
-    /// The Hodges–Lehmann estimate, which belongs to [`SignedRank`]: the median of the means of any two differences, including
-    /// each with itself.
+    /// The Hodges–Lehmann estimate: the median of the means of any two differences, including each with itself.
     pub hodges_lehmann: f64,
 }
 
@@ -117,31 +126,54 @@ impl Differences {
 mod tests {
     use super::*;
 
-    #[test]
-    fn ties_share_their_mean_rank() {
-        // Sizes 1, 1, 2: ranks 1.5, 1.5, 3. The sums of positive ranks are 0, 1.5 (twice), 3 (twice), 4.5 (twice), 6.
-        let test = SignedRank::new(&[1.0, 0.0, -1.0, 2.0]);
-        assert_eq!((test.used, test.positive, test.negative), (3, 4.5, 1.5));
-        assert_eq!((test.p_value, test.exact), (6.0 / 8.0, true));
+    fn flips(differences: &[f64]) -> SignFlips {
+        SignFlips::new(differences, 1).unwrap()
     }
 
     #[test]
-    fn only_differences_of_zero() {
-        for differences in [&[][..], &[0.0], &[0.0, -0.0, 0.0]] {
-            let test = SignedRank::new(differences);
-            assert_eq!((test.used, test.p_value), (0, 1.0));
+    fn three_differences_by_hand() {
+        // Means of subsets: 1, 2, 6, 1.5, 3.5, 4, 3.
+        let test = flips(&[1.0, 2.0, 6.0]);
+        assert_eq!(test.means, [1.0, 1.5, 2.0, 3.0, 3.5, 4.0, 6.0]);
+        assert_eq!(test.p_value(), 0.25);
+        assert_eq!(test.interval(0.3), Some(Interval { low: 1.0, high: 6.0 }), "leaves out a quarter");
+        assert_eq!(test.interval(0.51), Some(Interval { low: 1.5, high: 4.0 }), "leaves out half");
+        assert_eq!(test.interval(0.25), None, "a quarter is not below a quarter");
+    }
+
+    #[test]
+    fn signs_by_hand() {
+        // Of the eight choices of signs of 1, 2, 6, two have a sum as far from 0 as 1 - 2 + 6 = 5, and four are farther: ±7, ±9.
+        assert_eq!(flips(&[1.0, -2.0, 6.0]).p_value(), 6.0 / 8.0);
+    }
+
+    #[test]
+    fn zeros_and_ties() {
+        for differences in [&[0.0][..], &[0.0, -0.0, 0.0], &[0.1, 0.2, -0.3, 0.0], &[0.5, -0.5]] {
+            assert_eq!(flips(differences).p_value(), 1.0, "{differences:?}");
         }
-        assert_eq!(Differences::new(&[]), None);
+        assert_eq!(flips(&[0.3; 6]).p_value(), SignFlips::min_p(6));
+        assert_eq!(flips(&[0.3; 6]).interval(0.05), Some(Interval { low: 0.3, high: 0.3 }));
+        assert_eq!(flips(&[0.3; 5]).interval(0.05), None);
+        assert_eq!(SignFlips::new(&[], 1), None);
     }
 
     #[test]
-    fn the_normal_approximation_takes_over_smoothly() {
-        let differences: Vec<f64> = (1..=50).map(|i| if i % 3 == 0 { -f64::from(i) } else { f64::from(i) }).collect();
-        let ranks = doubled_ranks(&differences);
-        let lesser = (1..=50).filter(|i| i % 3 == 0).map(|i| 2 * i).sum();
-        let (exact, normal) = (exact_p_value(&ranks, lesser), normal_p_value(&ranks, lesser));
-        assert!((exact - normal).abs() < 0.002, "{exact} and {normal}");
-        assert!(SignedRank::new(&differences).exact && !SignedRank::new(&[differences, vec![51.0]].concat()).exact);
+    fn drawn_subsets_agree_with_all() {
+        let differences: Vec<f64> = (0..EXACT_VALUES).map(|i| (i as f64 * 1.7).sin() + 0.3).collect();
+        let (all, some) = (
+            flips(&differences),
+            SignFlips {
+                means: {
+                    let mut m = drawn(&differences, 3);
+                    m.sort_by(f64::total_cmp);
+                    m
+                },
+            },
+        );
+        assert!((all.p_value() - some.p_value()).abs() < 0.02, "{} and {}", all.p_value(), some.p_value());
+        let (all, some) = (all.interval(0.05).unwrap(), some.interval(0.05).unwrap());
+        assert!((all.low - some.low).abs() < 0.03 && (all.high - some.high).abs() < 0.03, "{all:?} and {some:?}");
     }
 
     #[test]
@@ -149,5 +181,6 @@ mod tests {
         // Means of two of 1, 2, 9: 1, 1.5, 5, 2, 5.5, 9.
         let found = Differences::new(&[9.0, 1.0, 2.0]).unwrap();
         assert_eq!(found, Differences { pairs: 3, mean: 4.0, median: 2.0, hodges_lehmann: 3.5 });
+        assert_eq!(Differences::new(&[]), None);
     }
 }

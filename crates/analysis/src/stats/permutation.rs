@@ -36,13 +36,20 @@ pub enum Arrangements {
 
 /// How often `count` of the scores, which sum to 0, have a sum as far from 0 as the first `count` of them.
 pub(super) fn permute_groups(scores: &[f64], count: usize, seed: u64) -> PermutationTest {
+    permute_groups_with(scores, count, MAX_ARRANGEMENTS, DRAWS, seed)
+}
+
+/// The same with other limits.
+pub(super) fn permute_groups_with(scores: &[f64], count: usize, max: u64, draws: u64, seed: u64) -> PermutationTest {
     // The sums of both groups differ only in sign: use the smaller one.
     let (first, second) = scores.split_at(count);
     let smaller = if first.len() <= second.len() { first } else { second };
-    let observed = smaller.iter().sum();
-    match choices(scores.len(), smaller.len()).filter(|&all| all <= MAX_ARRANGEMENTS) {
+    let observed: f64 = smaller.iter().sum();
+    match choices(scores.len(), smaller.len()).filter(|&all| all <= max) {
+        // Every sum is at least as far from 0.
+        Some(all) if limit(observed) <= 0.0 => exact(all, all),
         Some(all) => exact(hits_of_choices(scores, smaller.len(), 0.0, limit(observed)), all),
-        None => drawn_groups(scores, smaller.len(), observed, DRAWS, seed),
+        None => drawn_groups(scores, smaller.len(), observed, draws, seed),
     }
 }
 

@@ -194,81 +194,37 @@ def log_ranks():
 # Paired values
 
 
-def signed_rank(name, values):
+def difference(name, values):
     values = np.array(values, dtype=float)
-    nonzero = values[values != 0]
-    ranks = stats.rankdata(np.abs(nonzero))
-    positive = float(ranks[nonzero > 0].sum())
-    if len(nonzero) == 0:
-        p_value = 1.0
-    elif len(nonzero) > 50:
-        p_value = stats.wilcoxon(values, zero_method="wilcox", method="asymptotic", correction=False).pvalue
-    elif len(set(np.abs(nonzero))) == len(nonzero):
-        p_value = stats.wilcoxon(nonzero, method="exact").pvalue
-    else:  # SciPy's own null distribution knows no ties, so let it try all signs
-        everything = stats.PermutationMethod(n_resamples=2 ** len(nonzero))
-        p_value = stats.wilcoxon(nonzero, method=everything).pvalue
     upper = np.triu_indices(len(values))
-    walsh = np.median((values[upper[0]] + values[upper[1]]) / 2) if len(values) else None
-    return {"name": name, "values": values.tolist(), "used": len(nonzero), "positive": positive,
-            "p_value": min(1.0, float(p_value)), "mean": float(values.mean()), "median": float(np.median(values)),
+    walsh = np.median((values[upper[0]] + values[upper[1]]) / 2)
+    return {"name": name, "values": values.tolist(), "mean": float(values.mean()), "median": float(np.median(values)),
             "hodges_lehmann": float(walsh)}
 
 
-def signed_ranks():
+def differences():
     def normal(name, count, shift, digits=None):
         values = generator(name).normal(shift, 1, count)
         return (values if digits is None else values.round(digits)).tolist()
 
     return [
-        signed_rank("one", [0.5]),
-        signed_rank("only zeros", [0.0, 0.0, 0.0]),
-        signed_rank("three of a sign", [1.0, 2.0, 3.0]),
-        signed_rank("three with a zero", [1.0, 0.0, -3.0]),
-        signed_rank("five", normal("five", 5, 0.5)),
-        signed_rank("balanced", [1.0, -1.0, 2.0, -2.0]),
-        signed_rank("ten", normal("ten", 10, 0.7)),
-        signed_rank("ten with ties and zeros", [0.5, 0.5, -0.5, 1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 3.0]),
-        signed_rank("twelve tied in pairs", [1.0, -1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, -5.0, 5.0, 6.0, 6.0]),
-        signed_rank("thirty", normal("thirty", 30, 0.4)),
-        signed_rank("fifty", normal("fifty", 50, 0.3)),
-        signed_rank("sixty", normal("sixty", 60, 0.2)),
-        signed_rank("sixty-five with ties and zeros", normal("sixty-five", 65, 0.2, 1)),
+        difference("one", [0.5]),
+        difference("only zeros", [0.0, 0.0, 0.0]),
+        difference("three of a sign", [1.0, 2.0, 3.0]),
+        difference("three with a zero", [1.0, 0.0, -3.0]),
+        difference("five", normal("five", 5, 0.5)),
+        difference("balanced", [1.0, -1.0, 2.0, -2.0]),
+        difference("ten", normal("ten", 10, 0.7)),
+        difference("ten with ties and zeros", [0.5, 0.5, -0.5, 1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 3.0]),
+        difference("twelve tied in pairs", [1.0, -1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, -5.0, 5.0, 6.0, 6.0]),
+        difference("thirty", normal("thirty", 30, 0.4)),
+        difference("fifty", normal("fifty", 50, 0.3)),
+        difference("sixty", normal("sixty", 60, 0.2)),
+        difference("sixty-five with ties and zeros", normal("sixty-five", 65, 0.2, 1)),
     ]
 
 
 # Intervals
-
-
-def bootstrap(name, values):
-    case = {"name": name, "values": values}
-    for statistic in (np.mean, np.median):
-        found = stats.bootstrap((values,), statistic, n_resamples=200_000, method="BCa", batch=20_000,
-                                rng=generator(name + statistic.__name__))
-        low, high = (float(end) for end in found.confidence_interval)
-        if math.isnan(low + high):  # SciPy has no acceleration where leaving out a value never changes the statistic
-            case[statistic.__name__] = None
-        else:
-            case[statistic.__name__] = {"low": low, "high": high, "standard_error": float(found.standard_error)}
-    return case
-
-
-def bootstraps():
-    # Eighths, so that sums are exact in any order and resamples with the mean of the sample are known to have it.
-    def eighths(name, draw, count):
-        return (np.round(draw(generator(name), count) * 8) / 8).tolist()
-
-    return [
-        bootstrap("three", [1.0, 2.5, 7.0]),
-        bootstrap("five", [-1.0, 0.5, 2.0, 2.25, 9.0]),
-        bootstrap("ten", eighths("ten", lambda g, n: g.normal(1, 2, n), 10)),
-        bootstrap("eleven with ties", [1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 4.0, 4.0, 6.0, 8.0, 20.0]),
-        bootstrap("thirty", eighths("thirty", lambda g, n: g.normal(-1, 3, n), 30)),
-        bootstrap("thirty, skewed", eighths("skewed", lambda g, n: g.exponential(4, n), 30)),
-    ]
-
-
-# The rest
 
 
 def normals():
@@ -319,8 +275,8 @@ def close(found, stored):
 
 
 def main():
-    content = {"normal": normals(), "curves": curves(), "log_rank": log_ranks(), "signed_rank": signed_ranks(),
-               "bootstrap": bootstraps(), "holm": holms(), "quantiles": quantiles(), "areas": areas()}
+    content = {"normal": normals(), "curves": curves(), "log_rank": log_ranks(), "differences": differences(),
+               "holm": holms(), "quantiles": quantiles(), "areas": areas()}
     file = pathlib.Path(__file__).with_suffix(".json")
     if sys.argv[1:] == ["--check"]:
         stored = json.loads(file.read_text())

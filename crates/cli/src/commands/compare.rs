@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::claim::CLAIM_RULE;
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::Goal;
@@ -20,6 +21,12 @@ pub(crate) struct Args {
     dir: PathBuf,
     #[command(flatten)]
     goal: GoalArgs,
+    /// Compare with this mechanism of the run instead of full attention
+    #[arg(long, value_name = "MECHANISM")]
+    baseline: Option<String>,
+    /// Compare every mechanism with every other one
+    #[arg(long, conflicts_with = "baseline")]
+    all_pairs: bool,
     /// Print JSON: one entry for each mechanism and point of the grid
     #[arg(long)]
     json: bool,
@@ -42,14 +49,14 @@ impl GoalArgs {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let found = Evidence::read(&Store::open(&args.dir)?, args.goal.get())?;
-    emit(out, args.json, &evidence::rows(&found), |out| print(&found, out))?;
+    let found = Evidence::read_against(&Store::open(&args.dir)?, args.goal.get(), args.baseline.as_deref())?;
+    let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
+    emit(out, args.json, &rows, |out| print(&found, args.all_pairs, out))?;
     Ok(left_out(&args.dir, &found.damage))
 }
 
-fn print(found: &Evidence, out: &mut dyn Write) -> Result<(), Error> {
+fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "experiment {}", found.experiment.name)?;
-    paragraph(out, "claim      ", &found.experiment.claim)?;
     if !found.experiment.reduced.is_empty() {
         paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
     }
@@ -57,11 +64,17 @@ fn print(found: &Evidence, out: &mut dyn Write) -> Result<(), Error> {
     if missing > 0 {
         writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;
     }
-    writeln!(out)?;
-    evidence::print(found, out)?;
-    writeln!(out)?;
-    evidence::print_details(found, out)?;
-    writeln!(out)?;
+    if all_pairs {
+        evidence::print_answer(found, out)?;
+        writeln!(out)?;
+        evidence::print_pairs(found, out)?;
+    } else {
+        evidence::print(found, out)?;
+        writeln!(out)?;
+        evidence::print_details(found, out)?;
+        writeln!(out)?;
+        paragraph(out, "", CLAIM_RULE)?;
+    }
     paragraph(out, "", LEARNING_RULE)?;
     Ok(paragraph(out, "", GENERALISATION_RULE)?)
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::claim::Claim;
 use semfocus_analysis::evidence::{Evidence, GOAL};
-use semfocus_core::{Experiment, Request, Scale, fnv_1a};
+use semfocus_core::{BASELINE, Experiment, Request, Scale, fnv_1a};
 use semfocus_lab::estimate::{Estimator, disk};
 use semfocus_lab::jobs::{Executor, Job, Sharing, Train};
 use semfocus_lab::{Lab, Plan, Trial, memory};
@@ -69,8 +70,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    let experiment = Experiment::resolve(&args.request(), lab)?;
+    let mut experiment = Experiment::resolve(&args.request(), lab)?;
     let plan = lab.plan(&experiment)?;
+    experiment.notes = lab.notes(&plan);
     let dir = args.output.clone().unwrap_or_else(|| default_folder(args, &experiment));
     let sharing = Sharing::trials(args.jobs.map(usize::from), plan.trials.len());
     if args.dry_run {
@@ -191,6 +193,14 @@ fn describe(experiment: &Experiment, plan: &Plan, out: &mut dyn Write) -> Result
             &format!("compared with the published experiment: {}", experiment.reduced.join("; ")),
         )?;
     }
+    for note in &experiment.notes {
+        paragraph(out, "note       ", note)?;
+    }
+    if !mechanisms.iter().any(|mechanism| mechanism == BASELINE) {
+        let text =
+            format!("without `{BASELINE}` nothing is compared at the end; `semfocus compare` takes a --baseline");
+        paragraph(out, "note       ", &text)?;
+    }
     Ok(())
 }
 
@@ -289,6 +299,8 @@ struct Outcome<'a> {
     failed: Vec<Failure>,
     interrupted: bool,
     comparison: Vec<evidence::Row>,
+    /// Whether the claim holds, and why.
+    answer: Claim,
     /// Seconds that all probes took.
     probe_seconds: f64,
     /// Seconds that all epochs took.
@@ -331,6 +343,7 @@ impl<'a> Outcome<'a> {
             failed: failed.collect(),
             interrupted: interrupted && finished < jobs.len(),
             comparison: evidence::rows(evidence),
+            answer: Claim::new(evidence),
             probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).map(|probe| probe.seconds).sum(),
             training_seconds: evidence.trials().flat_map(|o| &o.trial.records).map(|record| record.seconds).sum(),
             evidence,

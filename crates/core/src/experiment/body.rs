@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Scale;
 use super::error::{ExperimentError, Place, SourceText};
+use super::expect::{self, Outcome};
 use crate::names::{nearest, shortened};
 use crate::settings::{self, Role};
 
@@ -36,6 +37,10 @@ pub(crate) struct Body {
     pub(crate) claim: Option<Given<String>>,
     pub(crate) figure: Option<Given<String>>,
     pub(crate) reduced: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// Mechanisms and what is expected of them; the places are those of the mechanisms.
+    pub(crate) expect: Option<Vec<(Given<String>, Vec<Outcome>)>>,
     pub(crate) mechanisms: Option<Given<Vec<String>>>,
     pub(crate) seeds: Option<Given<Vec<u64>>>,
     /// By path, known to the registry.
@@ -46,7 +51,7 @@ pub(crate) struct Body {
 }
 
 /// Keys of an experiment that are not settings of a trial.
-const KEYS: [&str; 9] = ["base", "claim", "figure", "grid", "mechanisms", "name", "panel", "scale", "seeds"];
+const KEYS: [&str; 10] = ["base", "claim", "expect", "figure", "grid", "mechanisms", "name", "panel", "scale", "seeds"];
 
 impl Body {
     /// Reads a file.
@@ -74,6 +79,9 @@ impl Body {
                 ("claim", _) => body.claim = Some(given().map(text)?),
                 ("figure", _) => body.figure = Some(given().map(text)?),
                 ("reduced", _) => body.reduced = given().map(texts)?.value,
+                ("changed", _) => body.changed = given().map(texts)?.value,
+                ("notes", _) => body.notes = given().map(texts)?.value,
+                ("expect", DeValue::Table(lines)) => body.expect = Some(read_expect(lines, source)?),
                 ("mechanisms", _) => body.mechanisms = Some(given().map(texts)?),
                 ("seeds", _) => body.seeds = Some(given().map(seeds)?),
                 ("grid", DeValue::Table(axes)) => body.read_grid(axes, "", source)?,
@@ -90,6 +98,12 @@ impl Body {
                             Given { value: name.get_ref().to_string(), place: key }.map(|name| name.parse())?.value;
                         body.scales.insert(name, Body::read(table_of(scale, source)?, source)?);
                     }
+                }
+                ("expect", _) => {
+                    let message = "`expect` is a table of mechanisms and outcomes";
+                    return Err(ExperimentError::new(message)
+                        .at(&place)
+                        .help("write [expect] and below it a line such as \"topk:5\" = \"faster\""));
                 }
                 ("grid" | "panel" | "scale", _) => {
                     return Err(ExperimentError::new(format!("`{name}` is a table")).at(&place));
@@ -190,6 +204,23 @@ impl Body {
         };
         Err(ExperimentError::new(format!("`{path}` cannot be in a grid: {reason}")).at(key).help(help))
     }
+}
+
+/// The lines of `[expect]`, in the order in which they are written.
+fn read_expect(
+    lines: &DeTable<'_>,
+    source: &Arc<SourceText>,
+) -> Result<Vec<(Given<String>, Vec<Outcome>)>, ExperimentError> {
+    let mut entries: Vec<_> = lines.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let read = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+        let key_place = Place::File(source.clone(), key.span());
+        let mechanism = AsRef::<str>::as_ref(key.get_ref() as &std::borrow::Cow<'_, str>).to_owned();
+        let given = Given { value: to_value(value.get_ref()), place: Place::File(source.clone(), value.span()) };
+        let outcomes = given.map(expect::outcomes)?.value;
+        Ok((Given { value: mechanism, place: key_place }, outcomes))
+    };
+    entries.into_iter().map(read).collect()
 }
 
 /// The path of a known setting, if the value is one it takes.

@@ -6,6 +6,7 @@
 
 mod body;
 mod error;
+mod expect;
 mod presets;
 
 use std::collections::HashSet;
@@ -16,12 +17,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
-use crate::mechanism::MechanismSpec;
+use crate::mechanism::{BASELINE, MechanismSpec};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
 use body::{Body, Given};
 pub use error::ExperimentError;
 use error::Place;
+pub use expect::{Expectation, Expected, Outcome};
 pub use presets::{Preset, presets};
 
 /// How much of a published experiment is run.
@@ -118,10 +120,15 @@ pub struct Experiment {
     pub is_changed: bool,
     /// What is different from the full scale of the same preset, in words.
     pub reduced: Vec<String>,
+    /// What the command line changed that the claim may depend on, in words: mechanisms and settings.
+    pub changed: Vec<String>,
+    /// What has to be known about the trials before they are compared, in words; filled in when the experiment is run.
+    pub notes: Vec<String>,
     /// The mechanisms that are compared.
     pub mechanisms: Vec<String>,
     /// The repetitions.
     pub seeds: Vec<u64>,
+    expect: Vec<Given<Expectation>>,
     settings: Vec<(&'static str, Given)>,
     grid: Vec<(&'static str, Given<Vec<Given>>)>,
 }
@@ -133,7 +140,9 @@ impl Experiment {
         let is_preset = presets::find(&request.experiment).is_some();
         let scale = request.scale.unwrap_or(if is_preset { Scale::Quick } else { Scale::Full });
         let full = Experiment::merge(file_name.clone(), &layers, Scale::Full, known)?;
-        let mut experiment = Experiment::merge(file_name, &layers, scale, known)?;
+        full.check_expectations()?;
+        let as_written = Experiment::merge(file_name, &layers, scale, known)?;
+        let mut experiment = as_written.clone();
         let options = command_line(request)?;
         experiment.is_changed = !options.settings.is_empty() || options.mechanisms.is_some() || options.seeds.is_some();
         experiment.apply(&options, known)?;
@@ -141,6 +150,9 @@ impl Experiment {
             experiment.shrink();
         }
         experiment.check_size()?;
+        if experiment.is_changed {
+            experiment.changed = experiment.changes(&as_written, known)?;
+        }
         if is_preset {
             experiment.reduced = experiment.differences(&full, known)?;
         }
@@ -155,6 +167,9 @@ impl Experiment {
             scale,
             is_changed: false,
             reduced: Vec::new(),
+            changed: Vec::new(),
+            notes: Vec::new(),
+            expect: Vec::new(),
             mechanisms: vec!["full".to_owned(), "topk:5".to_owned()],
             seeds: study::SEEDS.to_vec(),
             settings: Vec::new(),
@@ -174,6 +189,28 @@ impl Experiment {
         }
         experiment.check_size()?;
         Ok(experiment)
+    }
+
+    /// What it is expected to show, line by line.
+    pub fn expectations(&self) -> impl Iterator<Item = &Expectation> {
+        self.expect.iter().map(|given| &given.value)
+    }
+
+    /// Refuses expectations about mechanisms that are not compared.
+    fn check_expectations(&self) -> Result<(), ExperimentError> {
+        for Given { value: Expectation { mechanism, .. }, place } in &self.expect {
+            let error = |message: String| ExperimentError::new(message).at(place);
+            if mechanism == BASELINE {
+                let message = format!("`{BASELINE}` is what the others are compared with; nothing is expected of it");
+                return Err(error(message));
+            }
+            if !self.mechanisms.contains(mechanism) {
+                let message = format!("`{mechanism}` is not among the mechanisms of the experiment");
+                let help = format!("add it to `mechanisms`, or expect something of {}", self.mechanisms.join(", "));
+                return Err(error(message).help(help));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses more trials than anybody can have meant, before anything is done for each of them.
@@ -200,14 +237,21 @@ impl Experiment {
         if let Some(figure) = &body.figure {
             self.figure = Some(figure.value.clone());
         }
-        if !body.reduced.is_empty() {
-            self.reduced.clone_from(&body.reduced);
+        for (mine, given) in
+            [(&mut self.reduced, &body.reduced), (&mut self.changed, &body.changed), (&mut self.notes, &body.notes)]
+        {
+            if !given.is_empty() {
+                mine.clone_from(given);
+            }
         }
         if let Some(seeds) = &body.seeds {
             self.seeds.clone_from(&seeds.value);
         }
         if let Some(mechanisms) = &body.mechanisms {
             self.mechanisms = checked_mechanisms(mechanisms, known)?;
+        }
+        if let Some(lines) = &body.expect {
+            self.expect = checked_expectations(lines, known)?;
         }
         for (path, given) in &body.settings {
             self.set(path, given.clone());
@@ -257,8 +301,13 @@ impl Experiment {
         if let Some(figure) = &self.figure {
             put("figure", Value::String(figure.clone()));
         }
-        if !self.reduced.is_empty() {
-            put("reduced", strings(&self.reduced));
+        for (key, texts) in [("reduced", &self.reduced), ("changed", &self.changed), ("notes", &self.notes)] {
+            if !texts.is_empty() {
+                put(key, strings(texts));
+            }
+        }
+        if !self.expect.is_empty() {
+            put("expect", Value::Table(self.expect_table()));
         }
         put("mechanisms", strings(&self.mechanisms));
         let seeds = self.seeds.iter().map(|seed| Value::Integer(i64::try_from(*seed).unwrap_or(i64::MAX)));
@@ -270,6 +319,18 @@ impl Experiment {
             put(&format!("grid.{path}"), Value::Array(values));
         }
         toml::to_string(&table).expect("a table of plain values can be written")
+    }
+
+    fn expect_table(&self) -> toml::Table {
+        let mut table = toml::Table::new();
+        for Expectation { mechanism, outcome } in self.expectations() {
+            let outcome = Value::String(outcome.to_string());
+            match table.entry(mechanism.clone()).or_insert_with(|| Value::Array(Vec::new())) {
+                Value::Array(outcomes) => outcomes.push(outcome),
+                _ => unreachable!("only lists are inserted"),
+            }
+        }
+        table
     }
 
     /// Reads a file that [`to_toml`](Self::to_toml) wrote.
@@ -286,6 +347,20 @@ impl Experiment {
         } else if self.seeds != other.seeds {
             words.push(format!("seeds {:?} instead of {:?}", self.seeds, other.seeds));
         }
+        words.extend(self.differences_in_trials(other, known)?);
+        Ok(words)
+    }
+
+    /// What the command line changed that the claim may depend on. More epochs or seeds only make it easier to answer.
+    fn changes(&self, as_written: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+        let mut words = self.differences_in_trials(as_written, known)?;
+        words.retain(|word| !word.starts_with("training.epochs "));
+        Ok(words)
+    }
+
+    /// Differences in mechanisms and settings, in words.
+    fn differences_in_trials(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+        let mut words = Vec::new();
         if self.mechanisms.len() < other.mechanisms.len()
             && self.mechanisms.iter().all(|m| other.mechanisms.contains(m))
         {
@@ -432,6 +507,24 @@ fn command_line(request: &Request) -> Result<Body, ExperimentError> {
         body.set("training.epochs", &place, Given { value: Value::Integer(epochs as i64), place: place.clone() })?;
     }
     Ok(body)
+}
+
+/// The lines of `[expect]`, one expectation for each outcome.
+fn checked_expectations(
+    lines: &[(Given<String>, Vec<Outcome>)],
+    known: &dyn Known,
+) -> Result<Vec<Given<Expectation>>, ExperimentError> {
+    let mut checked: Vec<Given<Expectation>> = Vec::new();
+    for (Given { value: text, place }, outcomes) in lines {
+        let error = |message: String| ExperimentError::new(message).at(place);
+        let mechanism = known.mechanism(text).map_err(&error)?.to_string();
+        if checked.iter().any(|given| given.value.mechanism == mechanism) {
+            return Err(error(format!("`{mechanism}` is in the table twice")).help("give one list of outcomes"));
+        }
+        let expectation = |outcome: &Outcome| Expectation { mechanism: mechanism.clone(), outcome: *outcome };
+        checked.extend(outcomes.iter().map(expectation).map(|value| Given { value, place: place.clone() }));
+    }
+    Ok(checked)
 }
 
 /// The mechanisms in their usual spelling, without duplicates.

@@ -139,7 +139,7 @@ pub(super) fn with_bases(body: Body) -> Result<Vec<Body>, ExperimentError> {
                 .help("take one of the tasks, such as `even-pairs`"));
         }
         // A claim about the base alone says nothing about what is built on it.
-        layers.push(Body { claim: None, ..base_body });
+        layers.push(Body { claim: None, expect: None, ..base_body });
     }
     layers.push(body);
     Ok(layers)

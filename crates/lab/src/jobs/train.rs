@@ -52,6 +52,7 @@ impl Train {
             message: None,
             probes: self.folder.probe_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
+            majority: trainer.data().held_out.majority(),
             test: None,
             updated: utc_now(),
         })
@@ -313,6 +314,7 @@ impl Job for Train {
             message: Some(message.to_owned()),
             probes: before.as_ref().map_or(0, |status| status.probes),
             epoch_flops: before.as_ref().and_then(|status| status.epoch_flops),
+            majority: before.as_ref().and_then(|status| status.majority),
             test: None,
             updated: utc_now(),
         });

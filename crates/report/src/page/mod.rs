@@ -1,9 +1,8 @@
 //! `report.html`: a single file that needs no network and works on a phone, in print, light and dark.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
-use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence};
 use semfocus_core::TrialSettings;
 use semfocus_core::settings::{self, Setting};
 use semfocus_figure::{Background, TWO_COLUMNS};
@@ -12,6 +11,8 @@ use semfocus_store::Session;
 use crate::pictures::Picture;
 use crate::section::Section;
 use crate::tables::{Cell, Table};
+
+mod verdict;
 
 const CSS: &str = include_str!("page.css");
 
@@ -37,11 +38,10 @@ pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], section
                 header {
                     h1 { (experiment.name) }
                     @if let Some(figure) = &experiment.figure { p class="faint" { "Figure " (figure) " of the study" } }
-                    p class="claim" { (experiment.claim) }
                 }
                 main {
                     (missing(evidence))
-                    (verdicts(evidence))
+                    (verdict::html(evidence))
                     @if !pictures.is_empty() { h2 id="figures" { "Figures" } (figures(pictures)) }
                     h2 id="tables" { "Tables" }
                     @for table in results { h3 id={ "table-" (table.name) } { (table.title) } (table_html(table)) }
@@ -79,49 +79,6 @@ fn missing(evidence: &Evidence) -> Markup {
                 }
             }
         }
-    }
-}
-
-fn verdicts(evidence: &Evidence) -> Markup {
-    html! {
-        h2 id="verdict" { "Verdict" }
-        @for point in &evidence.points {
-            @if !point.point.is_empty() { h3 { (point_name(&point.point)) } }
-            ul class="verdicts" {
-                @for mechanism in point.mechanisms.iter().filter(|mechanism| mechanism.mechanism != BASELINE) {
-                    li { b { (mechanism.mechanism) } " " span { (verdict(mechanism)) } }
-                }
-            }
-        }
-        @if let Some(steps) = evidence.steps_per_epoch() {
-            p { "An epoch is " (steps) " training steps." }
-        }
-        @if !evidence.experiment.reduced.is_empty() {
-            p { b { "Reduced compared with the published experiment:" } " " (evidence.experiment.reduced.join("; ")) "." }
-        }
-        details {
-            summary { "Rules for these verdicts" }
-            p { (LEARNING_RULE) }
-            p { (GENERALISATION_RULE) }
-        }
-    }
-}
-
-fn verdict(mechanism: &MechanismEvidence) -> Markup {
-    let Some(comparison) = &mechanism.versus_full else { return html! { "nothing to compare yet" } };
-    let learning = match comparison.learning.finding {
-        Learning::Faster | Learning::FasterInAll => "good",
-        Learning::Slower | Learning::SlowerInAll => "bad",
-        Learning::NoEvidence => "",
-    };
-    let generalisation = match comparison.generalisation.finding {
-        Generalisation::Better | Generalisation::BetterInAll => "good",
-        Generalisation::Worse | Generalisation::WorseInAll => "bad",
-        Generalisation::Same | Generalisation::NoEvidence => "",
-    };
-    html! {
-        span class=(learning) { (comparison.learning.words) } "; "
-        span class=(generalisation) { (comparison.generalisation.words) }
     }
 }
 

@@ -1,0 +1,124 @@
+//! The answer to the experiment's claim, and the verdicts behind it.
+
+use maud::{Markup, html};
+use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::claim::{Answer, CLAIM_RULE, Checked, Claim};
+use semfocus_analysis::evidence::robustness::{point_name, robustness};
+use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
+use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
+use semfocus_analysis::evidence::{Evidence, MechanismEvidence, PointEvidence};
+
+pub(super) fn html(evidence: &Evidence) -> Markup {
+    html! {
+        h2 id="verdict" { "Verdict" }
+        @for warning in evidence.warnings() { p class="missing" { (warning) } }
+        (answer(&Claim::new(evidence)))
+        @for point in &evidence.points { (of_point(evidence, point)) }
+        (over_the_grid(evidence))
+        @if let Some(steps) = evidence.steps_per_epoch() {
+            p { "An epoch is " (steps) " training steps." }
+        }
+        @if !evidence.experiment.reduced.is_empty() {
+            p { b { "Reduced compared with the published experiment:" } " " (evidence.experiment.reduced.join("; ")) "." }
+        }
+        details {
+            summary { "Rules for these verdicts" }
+            p { (CLAIM_RULE) }
+            p { (LEARNING_RULE) }
+            p { (GENERALISATION_RULE) }
+        }
+    }
+}
+
+fn answer(claim: &Claim) -> Markup {
+    let class = |answer: Answer| match answer {
+        Answer::Supported => "good",
+        Answer::NotSupported => "bad",
+        Answer::Undecided => "",
+    };
+    html! {
+        @if let (Some(sentence), Some(answer)) = (claim.sentence(), claim.answer) {
+            p id="answer" { b { "The claim is " span class=(class(answer)) { (sentence) } "." } }
+            ul class="verdicts" {
+                @for Checked { expectation, answer, reason } in &claim.checked {
+                    li { b { (expectation) } " " span { span class=(class(*answer)) { (answer.name()) } ": " (reason) } }
+                }
+            }
+        }
+        @if !claim.text.is_empty() {
+            p class="claim" { "“" (claim.text) "”" }
+            @if let Some(why) = &claim.unchecked { p class="faint" { "This claim was not checked: " (why) "." } }
+        }
+    }
+}
+
+fn of_point(evidence: &Evidence, point: &PointEvidence) -> Markup {
+    let others = || point.mechanisms.iter().filter(|mechanism| mechanism.mechanism != evidence.baseline);
+    html! {
+        @if !point.point.is_empty() { h3 { (point_name(&point.point)) } }
+        ul class="verdicts" {
+            @for mechanism in others() {
+                li { b { (mechanism.mechanism) } " " span { (of_mechanism(evidence, mechanism)) } }
+            }
+        }
+    }
+}
+
+fn of_mechanism(evidence: &Evidence, mechanism: &MechanismEvidence) -> Markup {
+    let Some(comparison) = &mechanism.versus_full else {
+        let text = if mechanism.mechanism == evidence.baseline { "the baseline" } else { "nothing to compare yet" };
+        return html! { (text) };
+    };
+    let learning = match comparison.learning.finding {
+        Learning::Faster | Learning::FasterInAll => "good",
+        Learning::Slower | Learning::SlowerInAll => "bad",
+        Learning::NoEvidence => "",
+    };
+    let generalisation = match comparison.generalisation.finding {
+        Generalisation::Better | Generalisation::BetterInAll => "good",
+        Generalisation::Worse | Generalisation::WorseInAll => "bad",
+        Generalisation::Same | Generalisation::NoEvidence | Generalisation::NotLearned => "",
+    };
+    html! {
+        span class=(learning) { (comparison.learning.words) }
+        // That nothing learned anything is said once, at the top.
+        @if !evidence.has_learned_nothing() {
+            "; " span class=(generalisation) { (comparison.generalisation.words) }
+        }
+    }
+}
+
+/// Each mechanism over all points of a grid, and at its best point.
+fn over_the_grid(evidence: &Evidence) -> Markup {
+    let Some(BestOfGrid { mechanisms, split }) = BestOfGrid::new(evidence) else { return html! {} };
+    html! {
+        h3 { "Over the whole grid" }
+        ul class="verdicts" {
+            @for of in robustness(evidence) {
+                li {
+                    b { (of.mechanism) } " "
+                    span { "faster at " (of.faster) " and slower at " (of.slower) " of " (of.points) " points" }
+                }
+            }
+        }
+        h3 { "Each mechanism at its best point" }
+        ul class="verdicts" {
+            @for Tuned { point, evidence: mechanism } in &mechanisms {
+                li {
+                    b { (mechanism.mechanism) } " "
+                    span { "at " (point_name(point)) ": " (of_mechanism(evidence, mechanism)) }
+                }
+            }
+        }
+        p class="faint" {
+            "Points are chosen by the median best held-out accuracy. "
+            @match split {
+                Split::Test => "The verdicts compare accuracies on test examples, which nothing was chosen by.",
+                Split::HeldOut => {
+                    "The verdicts use the same held-out examples, which favours mechanisms that vary more over the grid: this \
+                     run has no test examples (data.test)."
+                }
+            }
+        }
+    }
+}
