@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::claim::{Answer, Claim};
 use semfocus_analysis::evidence::robustness::robustness;
 use semfocus_analysis::evidence::speedup::Ratio;
+use semfocus_analysis::evidence::tuned::BestOfGrid;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
@@ -76,9 +79,15 @@ fn five_seeds_show_a_difference() {
     assert!((comparison.log_rank.p_value - 2.0 / 252.0).abs() < 1e-12);
     assert!((comparison.log_rank_adjusted - 6.0 / 252.0).abs() < 1e-12, "three mechanisms are compared");
     assert_eq!(comparison.learning.finding, Learning::Faster);
-    assert_eq!(comparison.learning.words, "learns faster, 5.0 times fewer epochs (p = 0.024)");
-    assert_eq!(comparison.generalisation.finding, Generalisation::Same);
-    assert_eq!(comparison.generalisation.words, "generalises the same within ±1 point");
+    let words = &comparison.learning.words;
+    assert!(words.starts_with("learns faster, 5.0 times fewer epochs (95 % interval "), "{words}");
+    assert!(words.ends_with(", p = 0.024)"), "{words}");
+    // All differences are 0, but five seeds are too few to say that they are the same.
+    assert_eq!(comparison.generalisation.finding, Generalisation::NoEvidence);
+    assert_eq!(
+        comparison.generalisation.words,
+        "held-out accuracy +0.0 points, from +0.0 to +0.0; 5 seeds are too few for a test, which takes 7"
+    );
     assert!((comparison.epochs_saved.unwrap() - (12.0 - 2.4)).abs() < 1e-9);
     let banded = mechanism(&evidence, "banded:5");
     assert_eq!((banded.reached, banded.median_epochs_to_threshold, banded.epochs), (0, None, 20));
@@ -89,7 +98,8 @@ fn five_seeds_show_a_difference() {
     assert_eq!(comparison.generalisation.finding, Generalisation::WorseInAll);
     assert_eq!(
         comparison.generalisation.words,
-        "worse with all 5 seeds (−49.0 points, 95 % interval −49.0 to −49.0); too few seeds for a significance test"
+        "worse with all 5 seeds (held-out accuracy −49.0 points, from −49.0 to −49.0); 5 seeds are too few for a test, which \
+         takes 7"
     );
     let block = mechanism(&evidence, "block:5").versus_full.as_ref().unwrap();
     assert_eq!((block.learning.finding, block.log_rank.p_value), (Learning::NoEvidence, 1.0));
@@ -113,11 +123,11 @@ fn few_seeds_are_not_overinterpreted() {
     assert_eq!(comparison.learning.finding, Learning::FasterInAll);
     assert_eq!(
         comparison.learning.words,
-        "faster with both seeds, 5.0 times fewer epochs; too few seeds for a significance test"
+        "faster with both seeds, 5.0 times fewer epochs; 2 seeds are too few for a test, which takes 4"
     );
     assert_eq!(
         comparison.generalisation.words,
-        "held-out accuracy +0.0 points (2 seeds: too few seeds for an interval)"
+        "held-out accuracy +0.0 points, from +0.0 to +0.0; 2 seeds are too few for a test, which takes 6"
     );
     assert!(comparison.epochs.unwrap().interval.is_none());
 }
@@ -130,7 +140,7 @@ fn one_seed_without_a_difference() {
     let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
     assert_eq!(
         comparison.learning.words,
-        "no evidence of a difference in speed (1 seed: too few seeds for a significance test)"
+        "no evidence of a difference in speed; one seed is too few for a test, which takes 4"
     );
 }
 
@@ -215,4 +225,139 @@ fn a_grid_is_summarised() {
     assert_eq!((topk.points, topk.slower), (3, 0));
     assert_eq!(topk.min, Some((Ratio::Exactly(1.0), "blocks = 1".to_owned())));
     assert_eq!(topk.max, Some((Ratio::Exactly(3.0), "blocks = 3".to_owned())));
+}
+
+#[test]
+fn the_same_takes_learning_seeds_and_examples() {
+    let scratch = Scratch::new("evidence-same");
+    let found = |name: &str, seeds: usize, held_out: i64, at: Option<usize>| {
+        let file = scratch.path().join(format!("{name}.toml"));
+        std::fs::write(&file, format!("base = \"even-pairs\"\ndata.held_out = {held_out}\n")).unwrap();
+        let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], seeds);
+        let store =
+            fixture::store(&scratch.path().join(name), &experiment, |_| Some(curve(at, EPOCHS, State::Finished)));
+        let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
+        let comparison = mechanism(&evidence, "topk:5").versus_full.clone().unwrap();
+        (comparison.generalisation.finding, comparison.generalisation.words, evidence)
+    };
+    let (finding, words, _) = found("enough", 8, 2000, Some(3));
+    assert_eq!(finding, Generalisation::Same, "{words}");
+    assert!(
+        words.starts_with("generalises the same within ±1 point (held-out accuracy +0.0 points, 95 % interval −0.")
+    );
+    let (finding, words, _) = found("few-seeds", 5, 2000, Some(3));
+    assert_eq!(finding, Generalisation::NoEvidence, "{words}");
+    let (finding, words, _) = found("few-examples", 8, 20, Some(3));
+    assert_eq!(finding, Generalisation::NoEvidence);
+    assert!(words.contains("20 held-out examples are too few to show a difference of 1 point"), "{words}");
+    let (finding, _, evidence) = found("nothing", 8, 2000, None);
+    assert_eq!(finding, Generalisation::NotLearned);
+    assert!(evidence.has_learned_nothing());
+    let warnings = evidence.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with("nothing learned: no trial reached the target"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn expectations_are_answered_first() {
+    let scratch = Scratch::new("evidence-claim");
+    let file = scratch.path().join("claim.toml");
+    let text = "base = \"even-pairs\"\nclaim = \"so\"\nmechanisms = [\"full\", \"topk:5\", \"banded:5\", \"block:5\"]\n\
+                [expect]\n\"topk:5\" = [\"faster\", \"not worse\"]\n\"banded:5\" = \"not faster\"\n\"block:5\" = \"faster\"\n";
+    std::fs::write(&file, text).unwrap();
+    let request = Request {
+        experiment: file.to_str().unwrap().to_owned(),
+        seeds: Some(8),
+        epochs: Some(EPOCHS),
+        ..Request::default()
+    };
+    let experiment = Experiment::resolve(&request, &AnyName).unwrap();
+    assert!(experiment.changed.is_empty(), "more seeds are no other experiment: {:?}", experiment.changed);
+    let store = fixture::store(&scratch.path().join("run"), &experiment, |trial| {
+        let seed = seed_number(trial);
+        Some(match trial.mechanism.as_str() {
+            "full" => jump(8 + seed),
+            "topk:5" => jump(2 + seed % 2),
+            "banded:5" => jump(8 + seed),
+            _ => curve(None, EPOCHS, State::Finished),
+        })
+    });
+    let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
+    let claim = Claim::new(&evidence);
+    let answers: Vec<(&str, Answer)> = claim.checked.iter().map(|c| (c.expectation.as_str(), c.answer)).collect();
+    assert_eq!(
+        answers,
+        [
+            ("topk:5 faster", Answer::Supported),
+            ("topk:5 not worse", Answer::Supported),
+            ("banded:5 not faster", Answer::Undecided), // the interval of no difference reaches beyond 1.25
+            ("block:5 faster", Answer::NotSupported),
+        ]
+    );
+    assert_eq!(claim.sentence().unwrap(), "not supported: block:5 faster (2 of 4 supported)");
+    assert_eq!(claim.unchecked, None);
+    // Without the table, and with other settings, the text is not checked.
+    let other = Request { overrides: vec!["data.length=8".to_owned()], ..request };
+    let mut changed = evidence;
+    changed.experiment = Experiment::resolve(&other, &AnyName).unwrap();
+    assert!(
+        Claim::new(&changed).unchecked.unwrap().contains("data.length 8 instead of"),
+        "{:?}",
+        changed.experiment.changed
+    );
+}
+
+#[test]
+fn any_mechanism_can_be_the_baseline() {
+    let scratch = Scratch::new("evidence-baseline");
+    let store = store(scratch.path(), &["topk:9", "topk:3", "block:5"], 5, |trial| {
+        Some(jump(match trial.mechanism.as_str() {
+            "topk:9" => 4,
+            "topk:3" => 8,
+            _ => 12,
+        }))
+    });
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    assert!(evidence.warnings()[0].contains("no full attention"), "{:?}", evidence.warnings());
+    let evidence = Evidence::read_against(&store, GOAL, Some("topk:9")).unwrap();
+    assert!(evidence.warnings().is_empty());
+    let comparison = mechanism(&evidence, "topk:3").versus_full.as_ref().unwrap();
+    assert_eq!((comparison.baseline.as_str(), comparison.learning.finding), ("topk:9", Learning::Slower));
+    assert_eq!(comparison.epochs.unwrap().ratio.to_string(), "2.0× slower");
+    assert!(comparison.learning.words.starts_with("learns slower, 2.0 times more epochs"), "{:?}", comparison.learning);
+    let pairs = evidence.points[0].all_pairs();
+    let named: Vec<(&str, &str)> = pairs.iter().map(|(name, found)| (*name, found.baseline.as_str())).collect();
+    assert_eq!(named, [("topk:3", "topk:9"), ("block:5", "topk:9"), ("block:5", "topk:3")]);
+    assert!(Evidence::read_against(&store, GOAL, Some("full")).is_err());
+}
+
+#[test]
+fn each_mechanism_at_its_best_point() {
+    let scratch = Scratch::new("evidence-tuned");
+    let file = scratch.path().join("grid.toml");
+    std::fs::write(&file, "base = \"even-pairs\"\n[grid]\ntraining.learning_rate = [0.1, 1.0]\n").unwrap();
+    let store = fixture::store(
+        &scratch.path().join("run"),
+        &experiment(file.to_str().unwrap(), &["full", "topk:5"], 5),
+        |trial| {
+            // Full attention generalises best at 0.1 but learns faster at 1.0; top-k is the same at both, but faster at 1.0.
+            let is_slow = trial.training.learning_rate < 0.5;
+            let (at, accuracy) = match (trial.mechanism.as_str(), is_slow) {
+                ("full", true) => (12, 0.99),
+                ("full", false) => (3, 0.8),
+                (_, true) => (10, 0.95),
+                (_, false) => (4, 0.95),
+            };
+            let records = (1..=EPOCHS).map(|epoch| fixture::jump(epoch, Some(at), accuracy)).collect();
+            Some(Fixture { records, state: State::Finished, probes: Vec::new() })
+        },
+    );
+    let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
+    let best = BestOfGrid::new(&evidence).unwrap();
+    let chosen: Vec<&str> = best.mechanisms.iter().map(|tuned| tuned.point[0].1.as_str()).collect();
+    assert_eq!((chosen, best.split), (vec!["0.1", "1.0"], Split::HeldOut));
+    let comparison = best.mechanisms[1].evidence.versus_full.as_ref().unwrap();
+    assert_eq!(comparison.epochs.unwrap().ratio, Ratio::Exactly(3.0), "12 epochs at its best point against 4");
 }

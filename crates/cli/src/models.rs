@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::evidence::robustness::point_name;
+use semfocus_core::Point;
 use semfocus_lab::jobs::{Executor, Job, Sharing};
 use semfocus_lab::{Device, Lab, TrainedModel};
 use semfocus_nn::InstructionSet;
@@ -20,6 +22,13 @@ use crate::{DeviceArg, Error, Exit};
 pub(crate) struct Target {
     pub(crate) folder: TrialFolder,
     pub(crate) trained: TrainedModel,
+    /// Values on the axes of the grid of its run; none if the trial itself was named.
+    pub(crate) point: Point,
+}
+
+/// A mechanism and, in a grid, the point: `topk:3, activation = relu`.
+pub(crate) fn labelled(mechanism: &str, point: &[(String, String)]) -> String {
+    if point.is_empty() { mechanism.to_owned() } else { format!("{mechanism}, {}", point_name(point)) }
 }
 
 /// Which models, on the command line.
@@ -55,7 +64,7 @@ impl ModelArgs {
                 if folder.state(recorded, usize::MAX) == State::Diverged {
                     return Err(format!("{} diverged: it has no trained model", path.display()).into());
                 }
-                targets.push(self.target(lab, folder)?);
+                targets.push(self.target(lab, folder, Point::new())?);
             }
         }
         if targets.is_empty() {
@@ -65,7 +74,7 @@ impl ModelArgs {
     }
 
     /// A last checkpoint that is damaged is no reason to do without the one before it.
-    fn target(&self, lab: &Lab, folder: TrialFolder) -> Result<Target, Error> {
+    fn target(&self, lab: &Lab, folder: TrialFolder, point: Point) -> Result<Target, Error> {
         let read = |name| TrainedModel::read(lab, &self.device.device, &folder, name);
         let trained = match (self.checkpoint(), read(self.checkpoint())) {
             (CheckpointName::Last, Err(error)) => {
@@ -75,7 +84,7 @@ impl ModelArgs {
             }
             (_, result) => result?,
         };
-        Ok(Target { folder, trained })
+        Ok(Target { folder, trained, point })
     }
 
     fn checkpoint(&self) -> CheckpointName {
@@ -104,7 +113,7 @@ impl ModelArgs {
             } else if !has_checkpoint {
                 say!("{}: no checkpoint yet, skipped", entry.title());
             } else {
-                targets.push(self.target(lab, folder)?);
+                targets.push(self.target(lab, folder, entry.point)?);
             }
         }
         Ok(targets)

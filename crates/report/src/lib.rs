@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a name that says everything needs no comment")]
 
+mod grid;
 pub mod page;
 pub mod palette;
 pub mod pictures;

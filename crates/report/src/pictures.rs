@@ -154,6 +154,7 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
             multiples(Metric::HeldoutAccuracy, |_| accuracy_axis()),
         ),
     ];
+    pictures.extend(crate::grid::map(evidence));
     let estimates: Vec<Estimate> = evidence
         .points
         .iter()

@@ -166,7 +166,7 @@ impl Cell {
         }
     }
 
-    fn speedup(speedup: Option<Speedup>) -> Self {
+    pub(crate) fn speedup(speedup: Option<Speedup>) -> Self {
         Cell::ratio(speedup.map(|speedup| speedup.ratio))
     }
 }
@@ -175,6 +175,7 @@ impl Cell {
 pub fn tables(evidence: &Evidence) -> Vec<Table> {
     let mut tables = vec![mechanisms(evidence), against_full(evidence)];
     if evidence.points.len() > 1 {
+        tables.extend(crate::grid::best_table(evidence));
         tables.push(robustness_table(evidence));
     }
     tables.push(trials(evidence));
@@ -221,7 +222,7 @@ fn mechanisms(evidence: &Evidence) -> Table {
         .with_points(evidence, rows.iter().map(|row| row.point))
 }
 
-fn median_epochs(evidence: &MechanismEvidence) -> Cell {
+pub(crate) fn median_epochs(evidence: &MechanismEvidence) -> Cell {
     match evidence.median_epochs_to_threshold {
         None if evidence.seeds > 0 => Cell { shown: format!("> {}", evidence.epochs), exact: String::new() },
         median => Cell::number(median, |x| format!("{x:.*}", usize::from(x.fract() != 0.0))),

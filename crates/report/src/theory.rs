@@ -90,7 +90,7 @@ fn finding(pairs: &[&Pair]) -> String {
         let end = match count {
             0 => "does not hold at the end".to_owned(),
             count if count == rows.len() => "holds at the end".to_owned(),
-            count => format!("holds at the end with {count} of {} seeds", rows.len()),
+            count => format!("holds at the end in {count} of {} pairs of trials", rows.len()),
         };
         let when = match epochs_of(pairs, holds) {
             None => "at no probed epoch".to_owned(),

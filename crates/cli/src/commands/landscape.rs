@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
+use semfocus_core::Point;
 use semfocus_lab::jobs::{Job, Surface};
 use semfocus_lab::surface::directions::{Plane, Scaling};
 use semfocus_lab::surface::fingerprint;
@@ -12,7 +13,7 @@ use semfocus_lab::{Lab, TrainedModel};
 use semfocus_store::{Grid, SurfaceFolder, SurfaceSettings};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, run_jobs};
+use crate::models::{ModelArgs, Target, labelled, run_jobs};
 use crate::output::emit;
 use crate::text::{counted, short};
 use crate::{Error, Exit};
@@ -69,6 +70,8 @@ fn positive(text: &str) -> Result<f64, String> {
 struct Entry {
     trial: PathBuf,
     mechanism: String,
+    /// Values on the axes of the grid.
+    point: Point,
     #[serde(rename = "seed")]
     trial_seed: u64,
     settings: SurfaceSettings,
@@ -151,6 +154,7 @@ fn entry(target: &Target, settings: SurfaceSettings) -> Result<Entry, Error> {
     Ok(Entry {
         trial: target.folder.path().to_owned(),
         mechanism: trial.mechanism.clone(),
+        point: target.point.clone(),
         trial_seed: trial.seed,
         loss: middle.loss,
         accuracy: middle.accuracy,
@@ -162,14 +166,16 @@ fn entry(target: &Target, settings: SurfaceSettings) -> Result<Entry, Error> {
 }
 
 fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
-    let width = entries.iter().map(|entry| entry.mechanism.chars().count()).max().unwrap_or(0).max(9);
+    let label = |entry: &Entry| labelled(&entry.mechanism, &entry.point);
+    let width = entries.iter().map(|entry| label(entry).chars().count()).max().unwrap_or(0).max(9);
     let range = entries.first().map_or(1.0, |entry| entry.settings.grid.range);
     let radii = [range / 4.0, range / 2.0, range];
     writeln!(out, "empirical Lipschitz constants, 50th / 95th percentile, within squares")?;
     writeln!(out)?;
     let heads: Vec<String> = radii.iter().map(|radius| format!("{:>13}", format!("±{radius:.2}"))).collect();
     writeln!(out, "{:width$}       seed  draw      loss{}", "mechanism", heads.concat())?;
-    for Entry { mechanism, trial_seed, settings, loss, lipschitz, .. } in entries {
+    for entry in entries {
+        let (mechanism, Entry { trial_seed, settings, loss, lipschitz, .. }) = (label(entry), entry);
         let at = |radius: &f64| match lipschitz.within(*radius) {
             Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
             None => format!("{:>13}", "–"),

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{Row, table};
-use semfocus_core::{BASELINE, TrialSettings};
+use semfocus_core::{BASELINE, Point, TrialSettings};
 use semfocus_lab::Lab;
 use semfocus_lab::jobs::{Job, Probe};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, run_jobs};
+use crate::models::{ModelArgs, Target, labelled, run_jobs};
 use crate::output::emit;
 use crate::{Error, Exit};
 
@@ -42,6 +42,8 @@ struct Report {
 struct Entry {
     trial: PathBuf,
     mechanism: String,
+    /// Values on the axes of the grid.
+    point: Point,
     seed: u64,
     #[serde(skip)]
     settings: TrialSettings,
@@ -55,6 +57,7 @@ struct Entry {
 #[derive(Serialize)]
 struct Pair {
     mechanism: String,
+    point: Point,
     seed: u64,
     rows: Vec<Row>,
 }
@@ -82,7 +85,8 @@ fn entry(target: Target) -> Result<Entry, Error> {
     let record = record.ok_or_else(|| format!("{} has no probe of epoch {epoch}", target.folder.path().display()))?;
     let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
     let lipschitz = Profile::from_record(&record);
-    Ok(Entry { trial: target.folder.path().to_owned(), mechanism, seed, settings, record, lipschitz })
+    let (trial, point) = (target.folder.path().to_owned(), target.point);
+    Ok(Entry { trial, mechanism, point, seed, settings, record, lipschitz })
 }
 
 /// Pairs each model of another mechanism with the full-attention model whose other settings are the same.
@@ -95,18 +99,21 @@ fn pairs(probes: &[Entry]) -> Vec<Pair> {
         };
         for other in probes.iter().filter(is_partner) {
             let rows = table(&full.record, &other.record);
-            pairs.push(Pair { mechanism: other.mechanism.clone(), seed: other.seed, rows });
+            let (mechanism, point) = (other.mechanism.clone(), other.point.clone());
+            pairs.push(Pair { mechanism, point, seed: other.seed, rows });
         }
     }
     pairs
 }
 
 fn print(report: &Report, layers: bool, out: &mut dyn Write) -> Result<(), Error> {
-    let width = report.probes.iter().map(|probe| probe.mechanism.chars().count()).max().unwrap_or(0).max(9);
+    let label = |probe: &Entry| labelled(&probe.mechanism, &probe.point);
+    let width = report.probes.iter().map(|probe| label(probe).chars().count()).max().unwrap_or(0).max(9);
     writeln!(out, "Medians over queries; sink: median over keys.")?;
     writeln!(out)?;
     writeln!(out, "{:width$}       seed  epoch  dispersion  separation  entropy  sink  full mass", "mechanism")?;
-    for Entry { mechanism, seed, record, .. } in &report.probes {
+    for entry in &report.probes {
+        let (mechanism, Entry { seed, record, .. }) = (label(entry), entry);
         let Summary { dispersion, separation, entropy, sink, full_mass } = &record.pooled;
         let [dispersion, separation, entropy] = [dispersion, separation, entropy].map(|values| middle(values, 3));
         let (sink, mass) = (middle(sink, 0), middle(full_mass, 3));
@@ -130,7 +137,7 @@ fn middle(values: &[f64], digits: usize) -> String {
 
 /// Per layer: norms of the matrices, and how much attention goes to relevant keys.
 fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
-    let Entry { mechanism, seed, record, .. } = entry;
+    let (mechanism, Entry { seed, record, .. }) = (labelled(&entry.mechanism, &entry.point), entry);
     writeln!(out)?;
     writeln!(out, "{mechanism} seed {seed}, by layer; shares of relevant keys / of random keys")?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
@@ -158,9 +165,9 @@ fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 fn print_pairs(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    for Pair { mechanism, seed, rows } in report.pairs.iter().filter(|pair| !pair.rows.is_empty()) {
+    for Pair { mechanism, point, seed, rows } in report.pairs.iter().filter(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
-        writeln!(out, "{mechanism} against full, seed {seed}")?;
+        writeln!(out, "{} against full, seed {seed}", labelled(mechanism, point))?;
         writeln!(out, "quantile     δs     δh         Δ      b      (W)      (X)")?;
         for row in rows {
             let Row { quantile, full_dispersion, dispersion, separation, sink, conditions } = row;

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use semfocus_core::Point;
 use semfocus_lab::jobs::{Job, MeasureSharpness};
 use semfocus_lab::surface::hessian::{Differences, SharpnessOptions};
 use semfocus_lab::{Lab, TrainedModel};
 use semfocus_store::{Sharpness, SharpnessRecord};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, run_jobs};
+use crate::models::{ModelArgs, Target, labelled, run_jobs};
 use crate::output::emit;
 use crate::text::short;
 use crate::{Error, Exit};
@@ -44,6 +45,8 @@ pub(crate) struct Args {
 struct Entry {
     trial: PathBuf,
     mechanism: String,
+    /// Values on the axes of the grid.
+    point: Point,
     seed: u64,
     #[serde(flatten)]
     record: SharpnessRecord,
@@ -62,17 +65,18 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         };
         for trained in models(args, lab, &target)? {
             let job = MeasureSharpness::new(trained, target.folder.clone(), options);
-            measurements.push((target.folder.path().to_owned(), settings.mechanism.clone(), settings.seed, job));
+            let named = (settings.mechanism.clone(), target.point.clone(), settings.seed);
+            measurements.push((target.folder.path().to_owned(), named, job));
         }
     }
-    let jobs: Vec<&dyn Job> = measurements.iter().map(|(_, _, _, job)| job as &dyn Job).collect();
+    let jobs: Vec<&dyn Job> = measurements.iter().map(|(_, _, job)| job as &dyn Job).collect();
     if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "products", None)? {
         return Ok(exit);
     }
     let mut entries = Vec::new();
-    for (trial, mechanism, seed, job) in measurements {
+    for (trial, (mechanism, point, seed), job) in measurements {
         let record = job.record()?.ok_or_else(|| format!("{} has no record", trial.display()))?;
-        entries.push(Entry { trial, mechanism, seed, record });
+        entries.push(Entry { trial, mechanism, point, seed, record });
     }
     emit(out, args.json, &entries, |out| print(&entries, out))?;
     Ok(Exit::Done)
@@ -95,9 +99,11 @@ fn models(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<TrainedModel>, 
 }
 
 fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
-    let width = entries.iter().map(|entry| entry.mechanism.chars().count()).max().unwrap_or(0).max(9);
+    let label = |entry: &Entry| labelled(&entry.mechanism, &entry.point);
+    let width = entries.iter().map(|entry| label(entry).chars().count()).max().unwrap_or(0).max(9);
     writeln!(out, "{:width$}       seed  epoch      loss  largest eigenvalues       trace", "mechanism")?;
-    for Entry { mechanism, seed, record, .. } in entries {
+    for entry in entries {
+        let (mechanism, Entry { seed, record, .. }) = (label(entry), entry);
         let Sharpness { eigenvalues, trace, trace_error, loss, .. } = &record.sharpness;
         let largest: Vec<String> = eigenvalues.iter().take(3).map(|value| short(*value)).collect();
         writeln!(

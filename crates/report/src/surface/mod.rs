@@ -1,20 +1,20 @@
 //! The section about the loss surface, from what `landscape` and `sharpness` left in the store.
 
-use maud::{Markup, html};
-use semfocus_analysis::evidence::{BASELINE, Evidence, Observed, PointEvidence};
-use semfocus_analysis::stats::{median, quantile};
+use semfocus_analysis::evidence::robustness::point_name;
+use semfocus_analysis::evidence::{Evidence, Observed, PointEvidence};
+use semfocus_analysis::stats::quantile;
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
 use semfocus_figure::{Figure, Interpolation, Line, Mark, Series};
 use semfocus_store::{SharpnessRecord, StoredSurface, SurfaceSettings};
 
-use crate::page::finding_list;
 use crate::palette;
 use crate::pictures::{BANDS, Picture, picture};
 use crate::section::Section;
 use crate::tables::{Cell, Table, number, text};
 
+mod findings;
 mod view;
 
 pub use view::view_html;
@@ -32,8 +32,20 @@ impl Explored<'_> {
         &self.trial.trial.entry.mechanism
     }
 
+    /// The mechanism and, in a grid, the point.
+    fn label(&self) -> String {
+        labelled(self.mechanism(), self.point)
+    }
+
     fn seed(&self) -> u64 {
         self.trial.trial.entry.seed
+    }
+}
+
+fn labelled(mechanism: &str, point: &PointEvidence) -> String {
+    match &point.point[..] {
+        [] => mechanism.to_owned(),
+        point => format!("{mechanism}, {}", point_name(point)),
     }
 }
 
@@ -66,7 +78,7 @@ pub fn section(evidence: &Evidence, damage: &mut Vec<String>) -> Option<Section>
     Some(Section {
         id: "surface",
         title: "Loss surface",
-        findings: findings(&shown, &steepness, &explored),
+        findings: findings::html(&shown, &steepness, &explored),
         pictures,
         after_pictures: view,
         tables: tables.into_iter().flatten().collect(),
@@ -104,7 +116,12 @@ fn surface(explored: &Explored, stored: &StoredSurface) -> Surface {
     let grid = stored.settings.grid;
     let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
     let rows = losses.chunks_exact(grid.side).map(<[f64]>::to_vec).collect();
-    Surface { name: explored.mechanism().to_owned(), range: grid.range, rows }
+    Surface { name: explored.label(), range: grid.range, rows }
+}
+
+/// The point of the grid that a figure shows, for its caption.
+fn at(point: &PointEvidence) -> String {
+    if point.point.is_empty() { String::new() } else { format!("{}, ", point_name(&point.point)) }
 }
 
 fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
@@ -118,8 +135,9 @@ fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
         through => through,
     };
     let about = format!(
-        "Training loss over {samples} examples in a plane through the trained weights (seed {}, after epoch {epoch}): {plane}; \
-         {} × {} cells, the same directions for all. The cross marks the trained model.",
+        "Training loss over {samples} examples in a plane through the trained weights ({}seed {}, after epoch {epoch}): \
+         {plane}; {} × {} cells, the same directions for all. The cross marks the trained model.",
+        at(first.point),
         first.seed(),
         grid.side,
         grid.side
@@ -217,8 +235,12 @@ fn lipschitz_picture(steepness: &[MechanismSteepness]) -> Option<Picture> {
             "surface-lipschitz",
             "Empirical Lipschitz constants",
             format!(
-                "Difference of the loss between neighbouring cells, divided by their distance: percentiles inside growing squares \
-                 around the trained model.{band}"
+                "{}Difference of the loss between neighbouring cells, divided by their distance: percentiles inside growing \
+                 squares around the trained model.{band}",
+                match &steepness[0].point.point[..] {
+                    [] => String::new(),
+                    point => format!("At {}. ", point_name(point)),
+                }
             ),
             lipschitz(&curves),
         )
@@ -352,64 +374,4 @@ fn digits(value: f64) -> String {
         _ => format!("{value:.2e}"),
     }
     .replace('-', "−")
-}
-
-/// What the numbers say about each mechanism compared with full attention.
-fn findings(shown: &[(&Explored, &StoredSurface)], steepness: &[MechanismSteepness], explored: &[Explored]) -> Markup {
-    let mut found: Vec<(&str, String)> = Vec::new();
-    let of_full =
-        |point: &PointEvidence| steepness.iter().find(|of| of.mechanism == BASELINE && of.point.point == point.point);
-    for of in steepness.iter().filter(|of| of.mechanism != BASELINE) {
-        let Some(full) = of_full(of.point) else { continue };
-        let Some(range) = of.radii().last().copied() else { continue };
-        let ratio = |radius: f64| Some(full.quartiles(radius, 2)?[1] / of.quartiles(radius, 2)?[1]);
-        let near = ratio(range / 10.0).map(|near| format!("{} within ±{:.2}", flatter(near), range / 10.0));
-        let far = ratio(range).map(|far| format!("{} within ±{range:.2}", flatter(far)));
-        let both: Vec<String> = near.into_iter().chain(far).collect();
-        found.push((&of.mechanism, format!("its loss is {} (95th percentile of differences)", both.join(", and "))));
-    }
-    for one in explored.iter().filter(|one| one.mechanism() != BASELINE) {
-        let partner = explored.iter().find(|other| {
-            other.mechanism() == BASELINE && other.seed() == one.seed() && other.point.point == one.point.point
-        });
-        let (Some(full), Some(own)) = (partner.and_then(|partner| partner.sharpness.last()), one.sharpness.last())
-        else {
-            continue;
-        };
-        let largest = |record: &SharpnessRecord| record.sharpness.eigenvalues.first().copied().unwrap_or(f64::NAN);
-        let line = format!(
-            "seed {}: largest eigenvalue {} at a loss of {}; full attention: {} at a loss of {}",
-            one.seed(),
-            digits(largest(own)),
-            digits(own.sharpness.loss),
-            digits(largest(full)),
-            digits(full.sharpness.loss)
-        );
-        found.push((one.mechanism(), line));
-    }
-    let surfaces: Vec<f64> = steepness.iter().map(|of| of.all.len() as f64).collect();
-    html! {
-        @if !found.is_empty() { (finding_list(&found)) }
-        @if !shown.is_empty() {
-            p {
-                "A plane is a thin slice of a high-dimensional space. A surface shows what the loss looks like around a model, not \
-                 how the model got there. Flatness around a trained model also depends on how low its loss is."
-            }
-        }
-        @if median(&surfaces).is_some_and(|count| count < 3.0) {
-            p {
-                "Only a few surfaces were evaluated: " code { "semfocus landscape RUN --draws 5 --seeds 3" }
-                " would give error bars."
-            }
-        }
-    }
-}
-
-fn flatter(ratio: f64) -> String {
-    match ratio {
-        _ if !ratio.is_finite() => "not comparable".to_owned(),
-        _ if (0.91..1.1).contains(&ratio) => "as steep as that of full attention".to_owned(),
-        _ if ratio > 1.0 => format!("{} times flatter than that of full attention", digits(ratio)),
-        _ => format!("{} times steeper than that of full attention", digits(1.0 / ratio)),
-    }
 }

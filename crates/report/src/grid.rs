@@ -1,0 +1,90 @@
+//! Mechanisms over the points of a grid: a map of the epochs to the target, and each mechanism at its best point.
+
+use semfocus_analysis::evidence::Evidence;
+use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::robustness::point_name;
+use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
+use semfocus_figure::{Axis, ColourMap, Figure, Heatmap, Mark, Panel, TWO_COLUMNS};
+
+use crate::pictures::{Picture, picture};
+use crate::tables::{Cell, Table, median_epochs, number, text};
+
+/// Epochs to the target as colour, one row for each mechanism and one column for each point. None without a grid, or if nothing
+/// reached the target.
+pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
+    let mechanisms = &evidence.experiment.mechanisms;
+    let epochs = |mechanism: &String| -> Vec<f64> {
+        let at = |point: &semfocus_analysis::evidence::PointEvidence| {
+            let found = point.mechanisms.iter().find(|other| other.mechanism == *mechanism)?;
+            found.median_epochs_to_threshold
+        };
+        evidence.points.iter().map(|point| at(point).unwrap_or(f64::NAN)).collect()
+    };
+    // Categories run from top to bottom.
+    let rows: Vec<Vec<f64>> = mechanisms.iter().map(epochs).collect();
+    let found = || rows.iter().flatten().copied().filter(|value| value.is_finite());
+    if evidence.points.len() < 2 || rows.len() < 2 || found().next().is_none() {
+        return None;
+    }
+    let (min, max) = (found().fold(f64::INFINITY, f64::min), found().fold(0.0, f64::max));
+    let lowest = min.max(0.5);
+    let last = |count: usize| count.saturating_sub(1) as f64;
+    let (columns, lines) = (last(evidence.points.len()), last(rows.len()));
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::categories("", evidence.points.iter().map(|point| short_name(&point.point))),
+        y: Axis::categories("", mechanisms.iter().cloned()),
+        height: 22.0 * rows.len() as f64 + 10.0,
+        marks: vec![Mark::Heatmap(Heatmap {
+            rows,
+            x: (0.0, columns),
+            y: (0.0, lines),
+            colours: Axis::log("median epochs to the goal").with_limits(lowest, max.max(1.5 * lowest)),
+            colour_map: ColourMap::Sequential,
+        })],
+    };
+    let points: Vec<String> = evidence.points.iter().map(|point| point_name(&point.point)).collect();
+    Some(picture(
+        "grid-map",
+        "Epochs to the goal over the grid",
+        format!(
+            "Median over seeds of the epochs to {}; grey where the median trial has not reached it. Columns from left to right: \
+             {}.",
+            evidence.goal,
+            points.join("; ")
+        ),
+        Figure { width: TWO_COLUMNS, panels: vec![panel], legend: false, ..Figure::default() },
+    ))
+}
+
+/// The values of a point, without the names of the settings.
+fn short_name(point: &[(String, String)]) -> String {
+    point.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Each mechanism at its best point. None without a grid.
+pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
+    let BestOfGrid { mechanisms, split } = BestOfGrid::new(evidence)?;
+    let columns = [
+        text("mechanism", "mechanism", |row: &Tuned| Cell::text(&row.evidence.mechanism)),
+        text("best point", "best_point", |row| Cell::text(point_name(&row.point))),
+        number("reached", "reached", |row| Cell::text(row.evidence.reached)),
+        number("epochs to goal", "median_epochs_to_threshold", |row| median_epochs(&row.evidence)),
+        number("speed-up", "speedup_epochs", |row| {
+            Cell::speedup(row.evidence.versus_full.as_ref().and_then(|comparison| comparison.epochs))
+        }),
+        number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.evidence.best_heldout_accuracy)),
+        number("test", "best_test_accuracy", |row| Cell::percent(row.evidence.best_test_accuracy)),
+    ];
+    let caption = match split {
+        Split::Test => {
+            "Points are chosen by the median best held-out accuracy, then by the epochs to the goal; test accuracies \
+            are from examples that nothing was chosen by."
+        }
+        Split::HeldOut => {
+            "Points are chosen by the median best held-out accuracy, then by the epochs to the goal. The held-out \
+            accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
+        }
+    };
+    Some(Table::new("best-of-grid", "Each mechanism at its best point", caption, &columns, &mechanisms))
+}

@@ -1,0 +1,194 @@
+//! What surfaces and sharpness say about each mechanism compared with full attention: no ratio without its spread.
+
+use maud::{Markup, html};
+use semfocus_analysis::evidence::{BASELINE, PointEvidence};
+use semfocus_store::{SharpnessRecord, StoredSurface};
+
+use super::{Explored, MechanismSteepness, digits, labelled};
+use crate::page::finding_list;
+
+/// Places of the 50th and the 95th percentile in [`semfocus_analysis::steepness::PERCENTILES`].
+const TYPICAL: usize = 0;
+const STEEP: usize = 2;
+
+pub(super) fn html(
+    shown: &[(&Explored, &StoredSurface)],
+    steepness: &[MechanismSteepness],
+    explored: &[Explored],
+) -> Markup {
+    let found: Vec<(String, String)> = compared(steepness, explored).iter().map(Compared::line).collect();
+    let found: Vec<(&str, String)> = found.iter().map(|(name, line)| (name.as_str(), line.clone())).collect();
+    html! {
+        @if !found.is_empty() { (finding_list(&found)) }
+        @if !shown.is_empty() {
+            p {
+                "A plane is a thin slice of a high-dimensional space. A surface shows what the loss looks like around a model, not \
+                 how the model got there. Flatness around a trained model also depends on how low its loss is."
+            }
+        }
+        @if steepness.iter().any(|of| of.all.len() < 3) {
+            p {
+                "Only a few surfaces were evaluated: " code { "semfocus landscape RUN --draws 5 --seeds 3" }
+                " would show how much the ratios vary."
+            }
+        }
+    }
+}
+
+/// Ratios of a mechanism to full attention, one for each surface or seed; above 1 means steeper or sharper.
+struct Compared {
+    name: String,
+    radius: f64,
+    typical: Vec<f64>,
+    steep: Vec<f64>,
+    sharpness: Vec<f64>,
+}
+
+fn compared(steepness: &[MechanismSteepness], explored: &[Explored]) -> Vec<Compared> {
+    let mut names: Vec<(&str, &PointEvidence)> = Vec::new();
+    let of_surfaces = steepness.iter().map(|of| (of.mechanism.as_str(), of.point));
+    let of_sharpness = explored.iter().filter(|one| !one.sharpness.is_empty()).map(|one| (one.mechanism(), one.point));
+    for (mechanism, point) in of_surfaces.chain(of_sharpness).filter(|(mechanism, _)| *mechanism != BASELINE) {
+        if !names.iter().any(|(name, at)| *name == mechanism && at.point == point.point) {
+            names.push((mechanism, point));
+        }
+    }
+    let all = names.into_iter().map(|(mechanism, point)| {
+        let of = |name: &str| steepness.iter().find(|of| of.mechanism == name && of.point.point == point.point);
+        let (own, full) = (of(mechanism), of(BASELINE));
+        let radius = own.and_then(|own| own.radii().last().copied()).unwrap_or(0.0);
+        // Surfaces of both are in the same order, by seed and draw.
+        let ratios = |percentile: usize| -> Vec<f64> {
+            let (Some(own), Some(full)) = (own, full) else { return Vec::new() };
+            let pairs = own.all.iter().zip(&full.all).filter(|_| own.all.len() == full.all.len());
+            let ratio = pairs
+                .filter_map(|(own, full)| Some(own.within(radius)?[percentile] / full.within(radius)?[percentile]));
+            ratio.filter(|ratio| ratio.is_finite()).collect()
+        };
+        Compared {
+            name: labelled(mechanism, point),
+            radius,
+            typical: ratios(TYPICAL),
+            steep: ratios(STEEP),
+            sharpness: sharpness_ratios(mechanism, point, explored),
+        }
+    });
+    all.filter(|of| !(of.steep.is_empty() && of.sharpness.is_empty())).collect()
+}
+
+/// Ratios of the largest eigenvalues, seed by seed.
+fn sharpness_ratios(mechanism: &str, point: &PointEvidence, explored: &[Explored]) -> Vec<f64> {
+    let here = || explored.iter().filter(|one| one.point.point == point.point);
+    let largest = |record: &SharpnessRecord| record.sharpness.eigenvalues.first().copied();
+    let own = here().filter(|one| one.mechanism() == mechanism);
+    let ratio = own.filter_map(|one| {
+        let full = here().find(|other| other.mechanism() == BASELINE && other.seed() == one.seed())?;
+        Some(largest(one.sharpness.last()?)? / largest(full.sharpness.last()?)?)
+    });
+    ratio.filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// Which way all ratios point: 1 up, -1 down, 0 both or too few to tell.
+fn direction(ratios: &[f64]) -> i8 {
+    match () {
+        () if ratios.len() < 2 => 0,
+        () if ratios.iter().all(|ratio| *ratio > 1.0) => 1,
+        () if ratios.iter().all(|ratio| *ratio < 1.0) => -1,
+        () => 0,
+    }
+}
+
+fn range(ratios: &[f64]) -> String {
+    let (min, max) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(min, max), &x| (min.min(x), max.max(x)));
+    format!("{} to {}", digits(min), digits(max))
+}
+
+impl Compared {
+    fn line(&self) -> (String, String) {
+        let Compared { radius, typical, steep, sharpness, .. } = self;
+        let mut parts = Vec::new();
+        let count = steep.len();
+        match (direction(typical), direction(steep)) {
+            _ if steep.is_empty() => {}
+            _ if count == 1 => parts.push(format!(
+                "one surface was compared, which cannot tell whether its loss is flatter: within ±{radius:.2} its slopes are {} \
+                 (95th percentile) and {} (median) times those of full attention",
+                digits(steep[0]),
+                typical.first().map_or_else(|| "–".to_owned(), |ratio| digits(*ratio))
+            )),
+            (_, 0) => parts.push(format!(
+                "neither flatter nor steeper: within ±{radius:.2} its slopes are {} times those of full attention (95th \
+                 percentile, {count} surfaces)",
+                range(steep)
+            )),
+            (median, tail) => {
+                let word = if tail > 0 { "steeper" } else { "flatter" };
+                parts.push(format!(
+                    "its loss is {word}: within ±{radius:.2} its slopes are {} times those of full attention (95th \
+                     percentile, {count} surfaces)",
+                    range(steep)
+                ));
+                if median != tail {
+                    parts.push(format!(
+                        "the median of the slopes does not say so ({} times): the 95th percentile is about the steepest \
+                         places, the median about typical ones",
+                        range(typical)
+                    ));
+                }
+            }
+        }
+        match sharpness.len() {
+            0 => {}
+            1 => parts.push(format!(
+                "its largest eigenvalue is {} times that of full attention with the only seed measured, which shows no trend",
+                digits(sharpness[0])
+            )),
+            seeds => parts.push(format!(
+                "its largest eigenvalue is {} times that of full attention ({seeds} seeds)",
+                range(sharpness)
+            )),
+        }
+        let opposite = |one: &[f64], other: &[f64]| {
+            let above = |ratios: &[f64]| ratios.iter().filter(|ratio| **ratio > 1.0).count() * 2 > ratios.len();
+            !one.is_empty() && !other.is_empty() && above(one) != above(other)
+        };
+        if opposite(steep, sharpness) {
+            parts.push(
+                "surface and Hessian disagree: the slopes say how rough the loss is in random directions away from the model, the \
+                 eigenvalue how sharply it curves in the worst direction at the model itself"
+                    .to_owned(),
+            );
+        }
+        (self.name.clone(), parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(typical: &[f64], steep: &[f64], sharpness: &[f64]) -> String {
+        let (typical, steep, sharpness) = (typical.to_vec(), steep.to_vec(), sharpness.to_vec());
+        Compared { name: String::new(), radius: 1.0, typical, steep, sharpness }.line().1
+    }
+
+    #[test]
+    fn no_ratio_without_its_spread() {
+        assert!(line(&[1.3], &[0.9], &[]).starts_with("one surface was compared, which cannot tell"));
+        let flatter = line(&[0.5, 0.6], &[0.7, 0.8], &[]);
+        assert_eq!(
+            flatter,
+            "its loss is flatter: within ±1.00 its slopes are 0.700 to 0.800 times those of full attention (95th \
+             percentile, 2 surfaces)"
+        );
+        assert!(line(&[0.5, 0.6], &[0.7, 1.2], &[]).starts_with("neither flatter nor steeper"));
+        assert!(line(&[1.5, 0.6], &[0.7, 0.8], &[]).contains("the median of the slopes does not say so"));
+        assert!(line(&[], &[], &[0.5]).ends_with("shows no trend"));
+    }
+
+    #[test]
+    fn measures_that_disagree_say_so() {
+        assert!(line(&[4.0, 5.0], &[4.0, 5.0], &[0.1]).contains("surface and Hessian disagree"));
+        assert!(!line(&[4.0, 5.0], &[4.0, 5.0], &[2.0]).contains("disagree"));
+    }
+}
