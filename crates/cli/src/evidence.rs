@@ -203,7 +203,8 @@ fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) ->
     let Some(BestOfGrid { mechanisms, split }) = BestOfGrid::new(evidence) else { return Ok(()) };
     writeln!(out)?;
     let goal = goal_name(evidence);
-    writeln!(out, "each mechanism at its best point: epochs to {goal}; held-out accuracy")?;
+    writeln!(out, "each mechanism at its best point")?;
+    writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
     print_heading(width, out)?;
     for Tuned { evidence: mechanism, .. } in &mechanisms {
         print_row(mechanism, width, out)?;

@@ -79,8 +79,11 @@ fn everything_is_written_beside_the_run() {
     }
     let page = std::fs::read_to_string(&written.page).unwrap();
     for words in [
-        "learns faster, 5.0 times fewer epochs (p = 0.016)",
-        "generalises the same within ±1 point",
+        "learns faster, 5.0 times fewer epochs (95 % interval ",
+        "5 seeds are too few for a test, which takes 7",
+        "What is expected of these mechanisms is",
+        "The claim in words was not checked: this run differs",
+        "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns faster",
         "worse with all 5 seeds",
         "Reduced compared with the published experiment",
         "n = 5 seeds",
@@ -182,11 +185,15 @@ fn a_grid_gets_small_multiples() {
     let dir = scratch.0.join("run");
     let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 3);
     let written = write(&fixture::store(&dir, &experiment, usual).unwrap());
-    assert_eq!(written.figures, ["grid-training-loss", "grid-heldout-accuracy", "grid-speedup"]);
-    assert_eq!(written.tables, ["mechanisms", "against-full", "robustness", "trials"]);
+    assert_eq!(written.figures, ["grid-training-loss", "grid-heldout-accuracy", "grid-map", "grid-speedup"]);
+    assert_eq!(written.tables, ["mechanisms", "against-full", "best-of-grid", "robustness", "trials"]);
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<b>&"), "text is text");
     assert!(page.contains("activation = gelu"));
+    assert!(
+        page.contains("Each mechanism at its best point") && page.contains("faster at 3 and slower at 0 of 3 points")
+    );
+    assert!(page.contains("The claim in words was not checked: the experiment has no [expect] table"), "no table");
 }
 
 #[test]

@@ -36,9 +36,10 @@ fn answer(claim: &Claim) -> Markup {
         Answer::NotSupported => "bad",
         Answer::Undecided => "",
     };
+    let subject = if claim.unchecked.is_none() { "The claim is " } else { "What is expected of these mechanisms is " };
     html! {
         @if let (Some(sentence), Some(answer)) = (claim.sentence(), claim.answer) {
-            p id="answer" { b { "The claim is " span class=(class(answer)) { (sentence) } "." } }
+            p id="answer" { b { (subject) span class=(class(answer)) { (sentence) } "." } }
             ul class="verdicts" {
                 @for Checked { expectation, answer, reason } in &claim.checked {
                     li { b { (expectation) } " " span { span class=(class(*answer)) { (answer.name()) } ": " (reason) } }
@@ -47,7 +48,7 @@ fn answer(claim: &Claim) -> Markup {
         }
         @if !claim.text.is_empty() {
             p class="claim" { "“" (claim.text) "”" }
-            @if let Some(why) = &claim.unchecked { p class="faint" { "This claim was not checked: " (why) "." } }
+            @if let Some(why) = &claim.unchecked { p class="faint" { "The claim in words was not checked: " (why) "." } }
         }
     }
 }

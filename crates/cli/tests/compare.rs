@@ -1,0 +1,107 @@
+//! `semfocus compare`, and what `run` says at its end, on a run of seconds.
+
+mod common;
+
+use common::{Scratch, semfocus};
+
+const TINY: &str = r#"
+claim = "Top-k attention learns faster."
+task = "even-pairs"
+mechanisms = ["full", "topk:3", "topk:9"]
+seeds = 2
+data.length = 8
+data.train = 40
+data.held_out = 20
+model.blocks = 1
+model.d_model = 8
+model.d_mlp = 8
+training.epochs = 1
+
+[expect]
+"topk:3" = ["faster", "not worse"]
+"#;
+
+#[test]
+fn the_answer_comes_first_and_nothing_is_said_about_chance() {
+    let scratch = Scratch::new("compare-answer");
+    let file = scratch.file("tiny.toml", TINY);
+    let dir = scratch.path("run");
+    let run = semfocus(&["run", &file, "-o", &dir]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let note = "topk:9 keeps all keys of sequences of 8 tokens";
+    assert!(run.stderr.contains(note), "the header says it: {}", run.stderr);
+    let compare = semfocus(&["compare", &dir]);
+    for text in [&run.stdout, &compare.stdout] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in [
+            note,
+            "nothing learned: no trial reached the target (train_accuracy >= 0.95)",
+            "answer undecided: topk:3 faster, topk:3 not worse (0 of 2 supported)",
+            "claim \"Top-k attention learns faster.\"",
+            "speed cannot be compared: no trial of either reached the target",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("the same within") && text.matches("nothing learned").count() == 1, "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&semfocus(&["compare", &dir, "--json"]).stdout).unwrap();
+    assert_eq!(json[1]["expected"][0]["answer"], "undecided", "{json}");
+    assert_eq!(json[1]["generalisation"], "not_learned");
+    let page = std::fs::read_to_string(std::path::Path::new(&dir).join("report.html")).unwrap();
+    assert!(page.contains("The claim is <span class=\"\">undecided") && page.contains(note), "the report says it, too");
+}
+
+#[test]
+fn every_mechanism_can_be_the_baseline() {
+    let scratch = Scratch::new("compare-baseline");
+    let file = scratch.file("tiny.toml", TINY);
+    let dir = scratch.path("run");
+    let run = semfocus(&["run", &file, "-o", &dir, "--mechanisms", "topk:3,topk:9"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("without `full` nothing is compared"), "{}", run.stderr);
+    let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("this run has no full attention, so nothing is compared"), "{text}");
+    assert!(text.contains("(not checked: this run differs from the experiment"), "{text}");
+    let other = semfocus(&["compare", &dir, "--baseline", "topk:9"]);
+    assert!(other.stdout.contains("against topk:9"), "{}", other.stdout);
+    assert!(!other.stdout.contains("has no full attention"), "{}", other.stdout);
+    let pairs = semfocus(&["compare", &dir, "--all-pairs"]);
+    assert!(pairs.stdout.contains("topk:9 against topk:3"), "{}", pairs.stdout);
+    let json: serde_json::Value =
+        serde_json::from_str(&semfocus(&["compare", &dir, "--all-pairs", "--json"]).stdout).unwrap();
+    assert_eq!((json[0]["mechanism"].as_str(), json[0]["baseline"].as_str()), (Some("topk:9"), Some("topk:3")));
+    let wrong = semfocus(&["compare", &dir, "--baseline", "topk:4"]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.stderr.contains("topk:4 is not among the mechanisms of this run"), "{}", wrong.stderr);
+}
+
+#[test]
+fn grid_points_are_shown_wherever_results_are() {
+    let scratch = Scratch::new("compare-grid");
+    let text = TINY.replace("seeds = 2", "seeds = 1").replace(", \"topk:9\"", "")
+        + "[grid]\nmodel.activation = [\"relu\", \"gelu\"]\n";
+    let file = scratch.file("tiny.toml", &text);
+    let dir = scratch.path("run");
+    let run = semfocus(&["run", &file, "-o", &dir, "-q"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("each mechanism at its best point"), "{}", run.stdout);
+    let commands: [&[&str]; 3] = [
+        &["probe", &dir, "--samples", "5"],
+        &["landscape", &dir, "--grid", "3", "--samples", "5"],
+        &["sharpness", &dir, "--samples", "5", "--fast", "--eigenvalues", "1", "--probes", "2"],
+    ];
+    for arguments in commands {
+        let shown = semfocus(arguments).stdout;
+        for label in ["full, activation = relu", "topk:3, activation = gelu"] {
+            assert!(shown.contains(label), "{}: {shown}", arguments[0]);
+        }
+        let json: serde_json::Value =
+            serde_json::from_str(&semfocus(&[arguments, &["--json"]].concat()).stdout).unwrap();
+        let entries = json.get("probes").unwrap_or(&json);
+        assert_eq!(entries[0]["point"][0][1], "relu", "{}", arguments[0]);
+    }
+    assert_eq!(semfocus(&["report", &dir]).code, 0);
+    let page = std::fs::read_to_string(std::path::Path::new(&dir).join("report.html")).unwrap();
+    assert!(page.contains("topk:3, activation = relu</b>"), "findings name the point");
+    assert!(page.contains("one surface was compared, which cannot tell"), "no ratio without its spread");
+}
