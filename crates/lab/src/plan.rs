@@ -216,7 +216,7 @@ fn whole_epochs(steps: usize, per_epoch: usize) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use semfocus_core::experiment::presets;
-    use semfocus_core::{BASELINE, Experiment, Request, Scale, study};
+    use semfocus_core::{Experiment, Request, Scale, study};
 
     use crate::Lab;
 
