@@ -268,7 +268,9 @@ fn print_row(row: &MechanismEvidence, width: usize, out: &mut dyn Write) -> io::
         Some(epochs) => format!("{epochs:.1}"),
         None => format!("> {}", row.epochs),
     };
-    let reached = format!("{} of {}", row.reached, row.seeds);
+    // A trial that diverged in its first epoch has not reached the target either.
+    let trials = row.seeds.max(row.planned - row.unfinished);
+    let reached = format!("{} of {trials}", row.reached);
     let ratio = row.versus_full.as_ref().and_then(|comparison| comparison.epochs);
     let ratio = ratio.map_or_else(|| "–".to_owned(), |speedup| speedup.ratio.to_string());
     let percent = |accuracy: Option<f64>| accuracy.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));

@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod costs;
 mod damage;
 mod evidence;
 mod models;

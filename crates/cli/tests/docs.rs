@@ -47,7 +47,7 @@ fn commands_of_the_page_on_experiments() {
     // The file that the page begins with is the one its first command runs.
     let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     scratch.file("parity-activations.toml", file);
-    assert_eq!(run_commands(page, &scratch), 3);
+    assert_eq!(run_commands(page, &scratch), 4);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn what_does_not_fit_fails_alone_with_a_message() {
     let file = scratch.file("large.toml", &text.replace("d_mlp = 16", "d_mlp = 65536"));
     let dir = scratch.path("run");
     let began = Instant::now();
-    let output = semfocus(&["run", &file, "-o", &dir]);
+    let output = semfocus(&["run", &file, "-o", &dir, "--yes"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(output.stderr.contains("of memory, and the machine has "), "{}", output.stderr);
     assert!(output.stderr.contains("2 of 4 trials done"), "{}", output.stderr);

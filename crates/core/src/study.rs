@@ -1,6 +1,9 @@
 //! The settings of the study: Ram, Clarkson, Klinger, Ubaru, Gray, "Transformers Learn Faster with Semantic Focus",
 //! NeurIPS 2025. What all tasks share is in [`TrialSettings::default`].
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::random::Key;
 use crate::settings::TrialSettings;
 
@@ -48,6 +51,12 @@ pub fn seeds(count: usize) -> Vec<u64> {
     (0..count).map(|index| SEEDS.get(index).copied().unwrap_or_else(|| further(index))).collect()
 }
 
+/// What a person calls a seed: its place among [`seeds`], from 1, or the seed itself if it is none of the first thousand.
+pub fn seed_name(seed: u64) -> u64 {
+    static PLACES: LazyLock<HashMap<u64, u64>> = LazyLock::new(|| seeds(1000).into_iter().zip(1..).collect());
+    PLACES.get(&seed).copied().unwrap_or(seed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +74,6 @@ mod tests {
         let many = seeds(1000);
         let distinct: std::collections::HashSet<u64> = many.iter().copied().collect();
         assert_eq!((distinct.len(), many[10]), (1000, seeds(11)[10]));
+        assert_eq!([SEEDS[0], SEEDS[9], many[10], 42].map(seed_name), [1, 10, 11, 42]);
     }
 }

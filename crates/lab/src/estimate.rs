@@ -1,135 +1,86 @@
-//! How long an experiment will take on this machine, from measured steps, and how much disk space it needs.
+//! How long an experiment will take on this machine, and how much memory and disk space it needs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use burn::module::Module;
-use semfocus_core::{Key, ModelConfig, TrialSettings};
-use semfocus_nn::{Encoder, Pass, Selection, StandardOptimizer, cost, train};
+use semfocus_core::{Engine, ModelConfig, Point, TrialSettings};
+use semfocus_nn::{Selection, cost};
+use semfocus_store::State;
 
-use crate::threads::on_one_thread;
+use crate::jobs::{Job, Sharing, Train};
+use crate::step_cost::measure;
+pub use crate::step_cost::{CostFile, StepCost, random_batch};
 use crate::training::Schedule;
-use crate::{Device, Lab, Trial, memory};
+use crate::{Lab, Trial, memory};
 
-/// What a step costs on one thread.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepCost {
-    /// Seconds of a training step.
-    pub train: f64,
-    /// Seconds of evaluating as many examples.
-    pub evaluate: f64,
-}
+/// Lengths of sequences at which steps are measured; for others the measured time is scaled by the arithmetic.
+const LENGTHS: [usize; 4] = [12, 40, 150, 600];
 
-/// Measures a training step and an evaluation of the same size on one thread, for about `time`.
-pub fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
-    on_one_thread(|| {
-        let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
-        let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
-        let mut model = Some(model.expect("planned trials have possible models"));
-        let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
-        let batch = random_batch(&settings.model, settings.training.batch, width);
-        let train = fastest(time, |number| {
-            let present = model.take().expect("every step gives the model back");
-            let pass = Pass::training(1, number);
-            let (next, _) = train::step(present, &mut optimizer, batch.clone(), pass, 1e-3, 0.5);
-            model = Some(next);
-        });
-        let model = model.expect("every step gives the model back").valid();
-        let tokens = model.token_rows(batch.tokens);
-        let evaluate = fastest(time / 4, |number| {
-            std::hint::black_box(model.logits(&tokens, Pass::evaluation(1, number)));
-        });
-        StepCost { train, evaluate }
-    })
-}
+/// How long a kind of step is measured.
+const TIME: Duration = Duration::from_millis(60);
 
-/// The shortest of several runs after a warm-up, in seconds: other load on the machine only adds to the time.
-fn fastest(time: Duration, mut work: impl FnMut(u64)) -> f64 {
-    work(0);
-    let began = Instant::now();
-    let mut min = f64::INFINITY;
-    for number in 1.. {
-        let round = Instant::now();
-        work(number);
-        min = min.min(round.elapsed().as_secs_f64());
-        if began.elapsed() >= time {
-            break;
-        }
-    }
-    min
-}
-
-/// A batch of random tokens and labels.
-pub fn random_batch(model: &ModelConfig, batch: usize, width: usize) -> train::Batch {
-    use burn::tensor::{Int, Tensor, TensorData};
-    let random = |key: Key, count: usize, below: usize| -> Vec<i64> {
-        (0..count).map(|i| i64::from(key.below(i as u32, below as u32))).collect()
-    };
-    let device = Device::cpu().plain();
-    let tokens = TensorData::new(random(Key::new(1), batch * width, model.vocabulary), [batch, width]);
-    let labels = TensorData::new(random(Key::new(2), batch, model.classes), [batch]);
-    train::Batch {
-        tokens: Tensor::<2, Int>::from_data(tokens, &device),
-        labels: Tensor::<1, Int>::from_data(labels, &device),
-    }
-}
-
-/// Estimates the cost of steps, and caches what it has measured.
+/// Estimates the cost of steps: a few kinds are measured, once for a program on a machine, and all others are scaled by
+/// their floating-point operations. Right to about a third.
 pub struct Estimator<'a> {
     lab: &'a Lab,
-    how: How,
-    known: HashMap<String, StepCost>,
-    known_draws: HashMap<String, f64>,
-}
-
-enum How {
-    /// Each kind of step is measured for this long.
-    Measured(Duration),
-    /// A few kinds are measured; all others are scaled by their floating-point operations.
-    ByArithmetic,
+    file: Option<CostFile>,
+    measured: BTreeMap<String, StepCost>,
+    operations: HashMap<String, f64>,
+    draws: HashMap<String, f64>,
 }
 
 impl<'a> Estimator<'a> {
-    /// Measures each kind of step that is asked for, for about `time`.
-    pub fn exact(lab: &'a Lab, time: Duration) -> Self {
-        Estimator { lab, how: How::Measured(time), known: HashMap::new(), known_draws: HashMap::new() }
-    }
-
-    /// Measures up to six kinds of steps and scales all others by their floating-point operations: right to about a third.
-    pub fn rough(lab: &'a Lab) -> Self {
-        Estimator { lab, how: How::ByArithmetic, known: HashMap::new(), known_draws: HashMap::new() }
+    /// Uses what is in the file, and adds to it what has to be measured.
+    pub fn new(lab: &'a Lab, file: Option<CostFile>) -> Self {
+        let measured = file.as_ref().map(CostFile::read).unwrap_or_default();
+        Estimator { lab, file, measured, operations: HashMap::new(), draws: HashMap::new() }
     }
 
     /// The cost of a step of a trial.
     pub fn step(&mut self, trial: &Trial) -> StepCost {
-        let width = trial.source.width(&trial.settings.data);
-        match self.how {
-            How::Measured(time) => self.measured(&trial.settings, width, time),
-            How::ByArithmetic => self.derived(trial, width),
-        }
-    }
-
-    fn measured(&mut self, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
-        let key = format!("{:?} {} {} {width}", settings.model, settings.mechanism, settings.training.batch);
-        *self.known.entry(key).or_insert_with(|| measure(self.lab, settings, width, time))
-    }
-
-    fn derived(&mut self, trial: &Trial, width: usize) -> StepCost {
-        // The most similar of the measured kinds, by sequence length and by how keys are chosen.
-        let length = if width < 150 { 40 } else { 600 };
-        let attention = self.lab.attention(&trial.settings.mechanism).expect("planned trials have known mechanisms");
-        let mechanism = match attention.mechanism.selection(width) {
+        let settings = &trial.settings;
+        let width = trial.source.width(&settings.data);
+        let attention = self.lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
+        let selection = attention.mechanism.selection(width.min(LENGTHS[0]));
+        // The most similar of the measured kinds: how keys are chosen, by which code, and the length.
+        let mechanism = match &selection {
             Some(Selection::All) => "full",
             Some(Selection::Pattern(_)) => "banded:5",
             _ => "topk:5",
         };
+        let engine = if selection.is_some() { settings.model.engine } else { Engine::Reference };
+        let distance = |length: &&usize| ((**length as f64 / width as f64).ln().abs() * 1e6) as u64;
+        let length = *LENGTHS.iter().min_by_key(distance).expect("there are some lengths");
         let mut like = TrialSettings { mechanism: mechanism.to_owned(), ..TrialSettings::default() };
-        like.model = ModelConfig { blocks: 2, ..ModelConfig::new(3, 2) };
-        let cost = self.measured(&like, length, Duration::from_millis(100));
-        let here = flops(self.lab, &trial.settings, width) * trial.settings.training.batch as f64;
-        let there = flops(self.lab, &like, length) * like.training.batch as f64;
+        like.model = ModelConfig { blocks: 2, engine, ..ModelConfig::new(3, 2) };
+        let cost = self.measured(&like, length);
+        let here = self.operations(settings, width) * settings.training.batch as f64;
+        let there = self.operations(&like, length) * like.training.batch as f64;
         let factor = here / there;
         StepCost { train: cost.train * factor, evaluate: cost.evaluate * factor }
+    }
+
+    fn measured(&mut self, like: &TrialSettings, length: usize) -> StepCost {
+        let key = format!("{} {:?} {length}", like.mechanism, like.model.engine);
+        if let Some(cost) = self.measured.get(&key) {
+            return *cost;
+        }
+        let cost = measure(self.lab, like, length, TIME);
+        self.measured.insert(key, cost);
+        if let Some(file) = &self.file {
+            file.write(&self.measured);
+        }
+        cost
+    }
+
+    /// Floating-point operations of training on a sequence.
+    fn operations(&mut self, settings: &TrialSettings, width: usize) -> f64 {
+        let lab = self.lab;
+        let key = format!("{} {:?} {width}", settings.mechanism, settings.model);
+        *self.operations.entry(key).or_insert_with(|| {
+            let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
+            cost::flops(&settings.model, attention.mechanism.as_ref(), width + attention.spec.globals).training
+        })
     }
 
     /// Seconds on one core for an epoch of a trial.
@@ -149,7 +100,7 @@ impl<'a> Estimator<'a> {
         if !data.online {
             return 0.0;
         }
-        *self.known_draws.entry(format!("{task} {data:?} {}", training.batch)).or_insert_with(|| {
+        *self.draws.entry(format!("{task} {data:?} {}", training.batch)).or_insert_with(|| {
             let began = Instant::now();
             for step in 0..BATCHES {
                 // A task that fails here will say so when it is trained on.
@@ -159,15 +110,130 @@ impl<'a> Estimator<'a> {
         })
     }
 
-    /// Seconds on one core for all trials.
+    /// Seconds on one core for all trials, from their beginning.
     pub fn trials(&mut self, trials: &[Trial]) -> f64 {
         trials.iter().map(|trial| trial.settings.training.epochs as f64 * self.epoch(trial)).sum()
     }
+
+    /// What is left to do of some jobs. Where epochs of a mechanism are on record, their time counts.
+    pub fn left(&mut self, jobs: &[Train], sharing: Sharing) -> Estimate {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut estimate = Estimate::default();
+        let mut longest = 0.0f64;
+        let mut left = Vec::new();
+        for job in jobs {
+            let trial = job.trial();
+            let settings = &trial.settings;
+            let number = match groups.iter().position(|group| group.is_of(trial)) {
+                Some(number) => number,
+                None => {
+                    groups.push(Group {
+                        mechanism: settings.mechanism.clone(),
+                        point: trial.point.clone(),
+                        trials: 0,
+                        done: 0,
+                        epochs: settings.training.epochs,
+                        steps: trial.steps(),
+                        epoch_seconds: 0.0,
+                        seconds: 0.0,
+                        memory_bytes: memory::needed(self.lab, trial, (sharing.threads / sharing.jobs).max(1)),
+                        recorded: (0, 0.0),
+                    });
+                    groups.len() - 1
+                }
+            };
+            let group = &mut groups[number];
+            let (done, seconds) = job.recorded();
+            // What cannot be read is repaired or fails when it is trained.
+            let is_over = job.state_if_over().is_ok_and(|state| state.is_some_and(State::is_over));
+            group.trials += 1;
+            group.done += usize::from(is_over);
+            group.recorded = (group.recorded.0 + done, group.recorded.1 + seconds);
+            if !is_over {
+                left.push((number, trial, settings.training.epochs.saturating_sub(done)));
+            }
+            estimate.can_stop_early |= !is_over && settings.training.stop_when.is_some();
+            estimate.disk_bytes += disk(self.lab, trial);
+        }
+        for group in &mut groups {
+            group.epoch_seconds = match group.recorded {
+                (0, _) => 0.0,
+                (epochs, seconds) => seconds / epochs as f64,
+            };
+        }
+        for (number, trial, epochs) in left {
+            let group = &mut groups[number];
+            if group.epoch_seconds == 0.0 {
+                group.epoch_seconds = self.epoch(trial);
+            }
+            let seconds = epochs as f64 * group.epoch_seconds;
+            group.seconds += seconds;
+            longest = longest.max(seconds);
+        }
+        estimate.trials = jobs.len();
+        estimate.done = groups.iter().map(|group| group.done).sum();
+        estimate.core_seconds = groups.iter().map(|group| group.seconds).sum();
+        let at_once = sharing.jobs.min(sharing.threads);
+        // At least the time of the longest trial, which is not divided.
+        estimate.seconds = (estimate.core_seconds / at_once as f64).max(longest);
+        let largest = groups.iter().filter(|group| group.done < group.trials).map(|group| group.memory_bytes).max();
+        let running = sharing.jobs.min(estimate.trials - estimate.done) as u64;
+        estimate.memory_bytes = largest.unwrap_or(0).saturating_mul(running);
+        estimate.groups = groups;
+        estimate
+    }
 }
 
-fn flops(lab: &Lab, settings: &TrialSettings, width: usize) -> f64 {
-    let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
-    cost::flops(&settings.model, attention.mechanism.as_ref(), width + attention.spec.globals).training
+/// What is left to do, by estimate.
+#[derive(Clone, Debug, Default)]
+pub struct Estimate {
+    /// Trials of one mechanism at one point of the grid, in the order of the plan.
+    pub groups: Vec<Group>,
+    /// All trials.
+    pub trials: usize,
+    /// Trials that are over.
+    pub done: usize,
+    /// Seconds on one core.
+    pub core_seconds: f64,
+    /// Seconds with as many trials at once as were asked for.
+    pub seconds: f64,
+    /// Whether trials may end before their last epoch, so that the times are upper limits.
+    pub can_stop_early: bool,
+    /// Bytes of memory of all trials that run at once.
+    pub memory_bytes: u64,
+    /// Bytes on disk when everything is done.
+    pub disk_bytes: u64,
+}
+
+/// The trials of one mechanism at one point of the grid: they cost the same.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Mechanism, as it is written.
+    pub mechanism: String,
+    /// Values on the axes of the grid.
+    pub point: Point,
+    /// Trials: one for each seed.
+    pub trials: usize,
+    /// Those that are over.
+    pub done: usize,
+    /// Epochs of each trial.
+    pub epochs: usize,
+    /// Steps of each trial.
+    pub steps: usize,
+    /// Seconds of an epoch on one core: recorded, or estimated; 0 if nothing is left to do and nothing recorded.
+    pub epoch_seconds: f64,
+    /// Seconds on one core that are left.
+    pub seconds: f64,
+    /// Bytes of memory of one trial.
+    pub memory_bytes: u64,
+    /// Epochs on record, and their seconds.
+    recorded: (usize, f64),
+}
+
+impl Group {
+    fn is_of(&self, trial: &Trial) -> bool {
+        self.mechanism == trial.settings.mechanism && self.point == trial.point
+    }
 }
 
 /// Bytes that a trial takes on disk: three checkpoints, a line per epoch, and the probes.

@@ -23,6 +23,7 @@ pub mod memory;
 pub mod plan;
 pub mod probing;
 pub mod spectrum;
+mod step_cost;
 pub mod surface;
 mod threads;
 mod trained_model;

@@ -62,7 +62,7 @@ impl Store {
             return Err(StoreError::damaged(path, "its checksum is wrong: it was changed after it was written"));
         }
         let name = path.display().to_string();
-        Experiment::from_toml(&name, &text).map_err(|error| StoreError::damaged(path, error.to_string()))
+        Experiment::from_toml(&name, &text).map_err(|error| StoreError::damaged(path, error.in_short()))
     }
 
     pub(crate) fn experiment_path(&self) -> PathBuf {

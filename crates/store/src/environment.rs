@@ -72,7 +72,7 @@ impl Session {
         Session {
             version,
             commit,
-            cpu: cpu(),
+            cpu: processor(),
             instruction_set,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             threads,
@@ -88,7 +88,8 @@ impl Session {
     }
 }
 
-fn cpu() -> String {
+/// The model of the processor, as the system names it.
+pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));

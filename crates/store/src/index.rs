@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use semfocus_core::study::seed_name;
 use semfocus_core::{Point, TrialId};
 
 use crate::check::check;
@@ -26,13 +27,13 @@ pub struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Mechanism, values on the grid, and seed, as a person would name the trial.
+    /// Mechanism, values on the grid, and number of the seed, as a person would name the trial.
     pub fn title(&self) -> String {
         let values = self.point.iter().map(|(path, value)| {
             let name = path.rsplit('.').next().unwrap_or(path);
             format!(" {name}={value}")
         });
-        format!("{}{} seed {}", self.mechanism, values.collect::<String>(), self.seed)
+        format!("{}{} seed {}", self.mechanism, values.collect::<String>(), seed_name(self.seed))
     }
 }
 

@@ -67,7 +67,7 @@ use std::time::Duration;
 
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
-pub use environment::{Environment, Program, Session, utc_now};
+pub use environment::{Environment, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use index::IndexEntry;
 pub use lease::{Holder, Lease, Taken};
@@ -132,8 +132,8 @@ pub enum StoreError {
     },
     /// The folder holds another experiment.
     #[error(
-        "{} holds another experiment: {}\nhelp: an experiment can grow in its folder (more seeds, mechanisms, values, epochs) \
-         but not change; choose another folder with -o",
+        "{} holds another experiment: {}\nhelp: an experiment can grow in its folder (more seeds, mechanisms, values, epochs), \
+         but its settings cannot change; choose another folder with -o",
         .path.display(), .differences.join("; ")
     )]
     OtherExperiment {
@@ -185,9 +185,9 @@ pub struct Created {
 pub enum Found {
     /// Nothing.
     Nothing,
-    /// The same experiment.
+    /// All its trials.
     TheSame,
-    /// A part of it, to which this many trials are added.
+    /// A part of it: this many trials are added, and others may become longer.
     Part(usize),
 }
 
@@ -196,6 +196,11 @@ impl Store {
     pub fn is_store(dir: &Path) -> bool {
         let store = Store { dir: dir.to_owned() };
         store.experiment_path().is_file() || store.copy_path().is_file()
+    }
+
+    /// The store in a folder, whether it is there or not.
+    pub fn at(dir: &Path) -> Self {
+        Store { dir: dir.to_owned() }
     }
 
     /// The store in a folder, to read from.
@@ -244,7 +249,7 @@ impl Store {
             };
             repaired.push(format!("{error}; {kept}it has been written again"));
         }
-        if found != Found::TheSame || !repaired.is_empty() {
+        if found != Found::TheSame || !repaired.is_empty() || !store.is_described_as(experiment)? {
             index::write(&store.index_path(), trials)?;
             store.write_experiment(experiment)?;
         }
@@ -286,7 +291,7 @@ impl Store {
 
     /// Whether the experiment that is here is the given one or a part of it. Of a damaged list of trials, the folders tell
     /// which trials there are.
-    fn compare(&self, experiment: &Experiment, trials: &[IndexEntry]) -> Result<Found, StoreError> {
+    pub fn compare(&self, experiment: &Experiment, trials: &[IndexEntry]) -> Result<Found, StoreError> {
         let folders = self.folders()?;
         if !self.experiment_path().exists() && !self.index_path().exists() && folders.is_empty() {
             return Ok(Found::Nothing);
@@ -299,15 +304,19 @@ impl Store {
         };
         if !present.iter().all(|(id, epochs)| planned.get(id).is_some_and(|planned| planned >= epochs)) {
             let differences = match self.experiment() {
-                Ok(present) => experiment.differences(&present, &AnyName)?,
-                Err(_) => vec!["it has other trials".to_owned()],
+                Ok(present) => experiment.setting_differences(&present, &AnyName)?,
+                Err(_) => Vec::new(),
+            };
+            let differences = if differences.is_empty() {
+                vec!["it has other trials, such as those of a data file that has changed".to_owned()]
+            } else {
+                differences
             };
             return Err(StoreError::OtherExperiment { path: self.dir.clone(), differences });
         }
         let is_longer = present.iter().any(|(id, epochs)| planned[id] != *epochs);
         let added = trials.len() - present.len();
-        let is_the_same = added == 0 && !is_longer && self.is_described_as(experiment)?;
-        Ok(if is_the_same { Found::TheSame } else { Found::Part(added) })
+        Ok(if added == 0 && !is_longer { Found::TheSame } else { Found::Part(added) })
     }
 
     /// The folders of trials that are there, whether a list says so or not.
@@ -315,6 +324,9 @@ impl Store {
         let path = self.dir.join("trials");
         let failed = |error| StoreError::io("read the folder", &path, error);
         let mut folders = Vec::new();
+        if !path.exists() {
+            return Ok(folders);
+        }
         for entry in std::fs::read_dir(&path).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let id = name.to_str().filter(|name| name.len() == 16).and_then(|name| name.parse().ok());

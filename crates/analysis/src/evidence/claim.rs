@@ -76,9 +76,9 @@ impl Claim {
             .map(|expectation| expectation.mechanism.as_str())
             .collect();
         let unchecked = match () {
-            () if !experiment.changed.is_empty() => Some(format!(
+            () if !experiment.changes_to_claim().is_empty() => Some(format!(
                 "this run differs from the experiment it was written for: {}",
-                experiment.changed.join("; ")
+                experiment.changes_to_claim().join("; ")
             )),
             () if experiment.expectations().next().is_none() => {
                 Some("the experiment has no [expect] table that says what to check".to_owned())

@@ -60,6 +60,9 @@ fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), E
     if !found.experiment.reduced.is_empty() {
         paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
     }
+    if !found.experiment.changed.is_empty() {
+        paragraph(out, "changed    ", &found.experiment.changed.join("; "))?;
+    }
     let missing = found.missing().count();
     if missing > 0 {
         writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;

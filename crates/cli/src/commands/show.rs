@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
+use semfocus_core::study::seed_name;
 use semfocus_core::{EpochRecord, TrialSettings, settings};
 use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialFolder};
 use serde::Serialize;
@@ -54,7 +55,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
 fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let Report { dir, state, status, environment, epochs, .. } = report;
     writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
-    writeln!(out, "           {} on {}, seed {}", settings.mechanism, settings.task, settings.seed)?;
+    let number = seed_name(settings.seed);
+    let seed = if number == settings.seed { String::new() } else { format!(" ({})", settings.seed) };
+    writeln!(out, "           {} on {}, seed {number}{seed}", settings.mechanism, settings.task)?;
     // Earlier versions did not record the steps.
     let steps = epochs
         .last()

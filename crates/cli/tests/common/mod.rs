@@ -27,6 +27,7 @@ pub(crate) fn semfocus_in(folder: &str, arguments: &[&str], input: &str) -> Outp
     let mut child = Command::new(env!("CARGO_BIN_EXE_semfocus"))
         .args(arguments)
         .current_dir(folder)
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -137,6 +138,7 @@ pub(crate) fn assert_same_bits(one: &str, other: &str) {
 /// Starts `semfocus` without waiting for it.
 pub(crate) fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_semfocus"));
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program starts")
 }

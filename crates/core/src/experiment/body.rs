@@ -179,7 +179,13 @@ impl Body {
         Ok(())
     }
 
-    fn add_axis(&mut self, path: &str, key: &Place, values: Given<Vec<Given>>) -> Result<(), ExperimentError> {
+    /// Adds an axis of the grid after checking its values; `key` is where its name stands.
+    pub(crate) fn add_axis(
+        &mut self,
+        path: &str,
+        key: &Place,
+        values: Given<Vec<Given>>,
+    ) -> Result<(), ExperimentError> {
         if values.value.is_empty() {
             return Err(ExperimentError::new(format!("the list of values for `{path}` is empty")).at(&values.place));
         }
@@ -198,6 +204,8 @@ impl Body {
             ),
             Role::Record => ("all trials would have the same results", "give one value for all trials"),
             Role::Result => {
+                self.settings.retain(|(other, _)| *other != path);
+                self.grid.retain(|(other, _)| *other != path);
                 self.grid.push((path, values));
                 return Ok(());
             }
@@ -274,7 +282,7 @@ fn table_of<'a, 'i>(
     value.get_ref().as_table().ok_or_else(|| ExperimentError::new("expected a table").at(&place))
 }
 
-fn text(value: Value) -> Result<String, String> {
+pub(crate) fn text(value: Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),
         other => Err(format!("expected text in quotes, got {}", shortened(&other.to_string()))),
@@ -282,7 +290,7 @@ fn text(value: Value) -> Result<String, String> {
 }
 
 /// A name that can be that of a folder, and of no other folder than one in `runs`.
-fn plain_name(value: Value) -> Result<String, String> {
+pub(crate) fn plain_name(value: Value) -> Result<String, String> {
     let name = text(value)?;
     let is_plain = |letter: char| !letter.is_control() && !['/', '\\'].contains(&letter);
     if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain) {
@@ -291,7 +299,7 @@ fn plain_name(value: Value) -> Result<String, String> {
     Err(format!("`{}` cannot be the name of a folder: use up to 100 letters, digits, `-` and `_`", shortened(&name)))
 }
 
-fn texts(value: Value) -> Result<Vec<String>, String> {
+pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
     let expected = "expected a list such as [\"full\", \"topk:5\"]";
     match value {
         Value::Array(values) => values.into_iter().map(|value| text(value).map_err(|_| expected.to_owned())).collect(),

@@ -50,6 +50,14 @@ impl ExperimentError {
         self
     }
 
+    /// What is wrong and in which line, without the name of the file and the line itself.
+    pub fn in_short(&self) -> String {
+        match self.line_and_column() {
+            Some((line, _)) => format!("line {line}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Line and column in the file, both from 1, if it is about a file.
     pub fn line_and_column(&self) -> Option<(usize, usize)> {
         match &self.place {

@@ -5,8 +5,10 @@
 //! that a message can show the place.
 
 mod body;
+mod command_line;
 mod error;
 mod expect;
+mod growth;
 mod presets;
 
 use std::collections::HashSet;
@@ -21,6 +23,7 @@ use crate::mechanism::{BASELINE, MechanismSpec};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
 use body::{Body, Given};
+use command_line::command_line;
 pub use error::ExperimentError;
 use error::Place;
 pub use expect::{Expectation, Expected, Outcome};
@@ -101,7 +104,7 @@ pub struct Request {
     pub epochs: Option<usize>,
     /// Further overrides, `key.sub=value`.
     pub overrides: Vec<String>,
-    /// Run everything once, as small as possible.
+    /// Run everything once, as small as possible, except for what the command line says.
     pub smoke: bool,
 }
 
@@ -116,11 +119,9 @@ pub struct Experiment {
     pub figure: Option<String>,
     /// Its scale.
     pub scale: Scale,
-    /// Whether the command line changed more than the scale.
-    pub is_changed: bool,
-    /// What is different from the full scale of the same preset, in words.
+    /// What the scale makes different from the published experiment, in words.
     pub reduced: Vec<String>,
-    /// What the command line changed that the claim may depend on, in words: mechanisms and settings.
+    /// What the command line, and what the folder had before, make different from the preset or file, in words.
     pub changed: Vec<String>,
     /// What has to be known about the trials before they are compared, in words; filled in when the experiment is run.
     pub notes: Vec<String>,
@@ -131,6 +132,10 @@ pub struct Experiment {
     expect: Vec<Given<Expectation>>,
     settings: Vec<(&'static str, Given)>,
     grid: Vec<(&'static str, Given<Vec<Given>>)>,
+    /// The experiment without the command line.
+    written: Option<Box<Experiment>>,
+    /// The settings that the command line changes, as parts of the name of a folder.
+    name_parts: Vec<String>,
 }
 
 impl Experiment {
@@ -141,21 +146,20 @@ impl Experiment {
         let scale = request.scale.unwrap_or(if is_preset { Scale::Quick } else { Scale::Full });
         let full = Experiment::merge(file_name.clone(), &layers, Scale::Full, known)?;
         full.check_expectations()?;
-        let as_written = Experiment::merge(file_name, &layers, scale, known)?;
-        let mut experiment = as_written.clone();
-        let options = command_line(request)?;
-        experiment.is_changed = !options.settings.is_empty() || options.mechanisms.is_some() || options.seeds.is_some();
-        experiment.apply(&options, known)?;
+        let mut written = Experiment::merge(file_name, &layers, scale, known)?;
+        if is_preset {
+            written.reduced = written.differences(&full, known)?;
+        }
+        let mut experiment = written.clone();
         if request.smoke {
             experiment.shrink();
         }
+        let before = experiment.clone();
+        experiment.apply(&command_line(request)?, known)?;
         experiment.check_size()?;
-        if experiment.is_changed {
-            experiment.changed = experiment.changes(&as_written, known)?;
-        }
-        if is_preset {
-            experiment.reduced = experiment.differences(&full, known)?;
-        }
+        experiment.name_parts = experiment.name_parts(&before, known)?;
+        experiment.written = Some(Box::new(written));
+        experiment.note_changes(known)?;
         Ok(experiment)
     }
 
@@ -165,7 +169,6 @@ impl Experiment {
             claim: String::new(),
             figure: None,
             scale,
-            is_changed: false,
             reduced: Vec::new(),
             changed: Vec::new(),
             notes: Vec::new(),
@@ -174,6 +177,8 @@ impl Experiment {
             seeds: study::SEEDS.to_vec(),
             settings: Vec::new(),
             grid: Vec::new(),
+            written: None,
+            name_parts: Vec::new(),
         };
         for body in layers {
             experiment.apply(body, known)?;
@@ -282,7 +287,6 @@ impl Experiment {
         {
             self.set(path, Given { value: Value::Integer(value), place: place.clone() });
         }
-        self.is_changed = true;
     }
 
     /// The axes of the grid: paths and values, in order.
@@ -351,11 +355,12 @@ impl Experiment {
         Ok(words)
     }
 
-    /// What the command line changed that the claim may depend on. More epochs or seeds only make it easier to answer.
-    fn changes(&self, as_written: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
-        let mut words = self.differences_in_trials(as_written, known)?;
-        words.retain(|word| !word.starts_with("training.epochs "));
-        Ok(words)
+    /// What was changed that the claim may depend on. More epochs or seeds only make it easier to answer.
+    pub fn changes_to_claim(&self) -> Vec<&str> {
+        // Such as `training.epochs 20 instead of 10`, or `6 seeds instead of 5`.
+        let amounts = ["training.epochs", "training.steps", "seed", "seeds"];
+        let is_amount = |words: &str| words.split(' ').take(2).any(|word| amounts.contains(&word));
+        self.changed.iter().map(String::as_str).filter(|words| !is_amount(words)).collect()
     }
 
     /// Differences in mechanisms and settings, in words.
@@ -369,6 +374,13 @@ impl Experiment {
         } else if self.mechanisms != other.mechanisms {
             words.push(format!("mechanisms {} instead of {}", self.mechanisms.join(" "), other.mechanisms.join(" ")));
         }
+        words.extend(self.setting_differences(other, known)?);
+        Ok(words)
+    }
+
+    /// How the settings of this experiment differ from those of another, in words.
+    pub fn setting_differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+        let mut words = Vec::new();
         let (mine, theirs) = (self.settings_at(&[], "full", 0)?, other.settings_at(&[], "full", 0)?);
         // Settings that only add records do not make a different experiment.
         for setting in settings::all().iter().filter(|setting| setting.role != Role::Record) {
@@ -473,40 +485,6 @@ fn layers_of(experiment: &str) -> Result<(String, Vec<Body>), ExperimentError> {
     }
     let stem = path.file_stem().map_or_else(|| experiment.to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok((stem, presets::with_bases(body)?))
-}
-
-/// The layer of the command line.
-fn command_line(request: &Request) -> Result<Body, ExperimentError> {
-    let mut body = Body::default();
-    for text in &request.overrides {
-        let place = Place::Option(format!("-s {text}"));
-        let Some((path, value)) = text.split_once('=') else {
-            return Err(ExperimentError::new("an override is written key=value").at(&place));
-        };
-        let (path, value) = (path.trim(), value.trim());
-        // If it does not parse as TOML, treat it as text, so that shell users need no extra quotes.
-        let value = format!("x = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("x"));
-        let value =
-            value.unwrap_or_else(|| Value::String(text.split_once('=').unwrap_or_default().1.trim().to_owned()));
-        let given = Given { value, place: place.clone() };
-        match path {
-            "seeds" => body.seeds = Some(given.map(body::seeds)?),
-            _ => body.set(path, &place, given)?,
-        }
-    }
-    if let Some(mechanisms) = &request.mechanisms {
-        let place = Place::Option(format!("--mechanisms {}", mechanisms.join(",")));
-        body.mechanisms = Some(Given { value: mechanisms.clone(), place });
-    }
-    if let Some(seeds) = request.seeds {
-        let place = Place::Option(format!("--seeds {seeds}"));
-        body.seeds = Some(Given { value: Value::Integer(seeds as i64), place }.map(body::seeds)?);
-    }
-    if let Some(epochs) = request.epochs {
-        let place = Place::Option(format!("--epochs {epochs}"));
-        body.set("training.epochs", &place, Given { value: Value::Integer(epochs as i64), place: place.clone() })?;
-    }
-    Ok(body)
 }
 
 /// The lines of `[expect]`, one expectation for each outcome.

@@ -139,7 +139,8 @@ pub(super) fn with_bases(body: Body) -> Result<Vec<Body>, ExperimentError> {
                 .help("take one of the tasks, such as `even-pairs`"));
         }
         // A claim about the base alone says nothing about what is built on it.
-        layers.push(Body { claim: None, expect: None, ..base_body });
+        let scales = base_body.scales.into_iter().map(|(scale, body)| (scale, Body { claim: None, ..body })).collect();
+        layers.push(Body { claim: None, expect: None, scales, ..base_body });
     }
     layers.push(body);
     Ok(layers)

@@ -130,6 +130,11 @@ impl Setting {
         Ok(())
     }
 
+    /// Whether it names a file.
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::File { .. })
+    }
+
     /// The allowed values, in words.
     pub fn expected(&self) -> String {
         match &self.kind {

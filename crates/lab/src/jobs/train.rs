@@ -1,5 +1,6 @@
 //! Training of a trial: it resumes from the last good checkpoint, and every epoch is on the disk before the next begins.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,17 @@ impl Train {
     /// The trial.
     pub fn trial(&self) -> &Trial {
         &self.trial
+    }
+
+    /// Epochs on record, as many as are planned at most, and the seconds they took.
+    pub fn recorded(&self) -> (usize, f64) {
+        if !self.folder.exists() {
+            return (0, 0.0);
+        }
+        // What cannot be read is trained again, or fails with the reason.
+        let records = self.folder.records().unwrap_or_default();
+        let records = &records[..records.len().min(self.trial.settings.training.epochs)];
+        (records.len(), records.iter().map(|record| record.seconds).sum())
     }
 
     fn status(&self, trainer: &Trainer, state: State) -> Result<Status, StoreError> {
@@ -113,6 +125,8 @@ impl Train {
                 Err(reason) => return Err(reason.into_error(&path).into()),
             }
         }
+        // A process may have died after it wrote the best checkpoint and before it wrote the last one.
+        good.sort_by_key(|(_, checkpoint)| Reverse((checkpoint.progress.epoch, checkpoint.progress.step)));
         // The first epoch whose checkpoint or probe has to be made again.
         let saved = good.iter().map(|(_, checkpoint)| checkpoint.progress.epoch).max().unwrap_or(0);
         let mut lost = best_epoch(&records[..saved]).filter(|_| !has_best);

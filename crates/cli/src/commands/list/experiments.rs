@@ -10,8 +10,8 @@ use semfocus_lab::jobs::Sharing;
 use serde::Serialize;
 
 use crate::Error;
+use crate::costs::cost_file;
 use crate::output::emit;
-use crate::talk::say;
 use crate::text::{duration, paragraph};
 
 #[derive(Serialize)]
@@ -29,22 +29,32 @@ struct ScaleEntry {
     mechanisms: usize,
     seeds: usize,
     trials: usize,
+    /// Of all trials together.
     epochs: usize,
-    /// Estimated for this machine.
-    seconds: f64,
+    /// Estimated for this machine, if times were asked for.
+    seconds: Option<f64>,
 }
 
-pub(super) fn run(json: bool, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    say!("measuring a few steps to estimate times …");
-    let mut estimator = Estimator::rough(lab);
+pub(super) fn run(all: bool, times: bool, json: bool, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    let mut estimator = times.then(|| Estimator::new(lab, cost_file()));
     let mut entries = Vec::new();
     for preset in presets() {
-        entries.push(entry(&preset.name, lab, &mut estimator)?);
+        entries.push(entry(&preset.name, lab, estimator.as_mut())?);
     }
-    emit(out, json, &entries, |out| print(&entries, out))
+    if !all && !json {
+        entries.retain(|entry| entry.figure.is_none());
+    }
+    emit(out, json, &entries, |out| {
+        print(&entries, times, out)?;
+        if !all {
+            let figures = presets().len() - entries.len();
+            writeln!(out, "There are {figures} more, one for each panel of the study's figures: --all lists them.")?;
+        }
+        Ok(())
+    })
 }
 
-fn entry(name: &str, lab: &Lab, estimator: &mut Estimator<'_>) -> Result<Entry, Error> {
+fn entry(name: &str, lab: &Lab, mut estimator: Option<&mut Estimator<'_>>) -> Result<Entry, Error> {
     let mut scales = Vec::new();
     let mut last = None;
     for scale in Scale::ALL {
@@ -52,13 +62,14 @@ fn entry(name: &str, lab: &Lab, estimator: &mut Estimator<'_>) -> Result<Entry, 
         let experiment = Experiment::resolve(&request, lab)?;
         let plan = lab.plan(&experiment)?;
         let sharing = Sharing::trials(None, plan.trials.len());
+        let at_once = sharing.jobs.min(sharing.threads) as f64;
         scales.push(ScaleEntry {
             scale,
             mechanisms: experiment.mechanisms.len(),
             seeds: experiment.seeds.len(),
             trials: plan.trials.len(),
             epochs: plan.epochs(),
-            seconds: estimator.trials(&plan.trials) / sharing.jobs.min(sharing.threads) as f64,
+            seconds: estimator.as_mut().map(|estimator| estimator.trials(&plan.trials) / at_once),
         });
         last = Some((experiment, plan.trials[0].settings.task.clone()));
     }
@@ -66,23 +77,28 @@ fn entry(name: &str, lab: &Lab, estimator: &mut Estimator<'_>) -> Result<Entry, 
     Ok(Entry { name: name.to_owned(), task, claim: claim.replace('\n', " "), figure, scales })
 }
 
-fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
+fn print(entries: &[Entry], times: bool, out: &mut dyn Write) -> Result<(), Error> {
     let mut claim = "";
+    let column = if times { "trials     time" } else { "trials   epochs" };
     writeln!(out, "{:30}{:>16}{:>16}{:>16}", "", "quick", "medium", "full: published")?;
-    writeln!(out, "{:30}{:>16}{:>16}{:>16}", "experiment", "trials     time", "trials     time", "trials     time")?;
+    writeln!(out, "{:30}{column:>16}{column:>16}{column:>16}", "experiment")?;
     for entry in entries {
         if entry.claim != claim {
             claim = &entry.claim;
             writeln!(out)?;
             paragraph(out, "", claim)?;
         }
-        let times: String =
-            entry.scales.iter().map(|scale| format!("{:6} {:>9}", scale.trials, duration(scale.seconds))).collect();
+        let sizes = entry.scales.iter().map(|scale| {
+            let size = scale.seconds.map_or_else(|| (scale.epochs / scale.trials).to_string(), duration);
+            format!("{:7} {size:>8}", scale.trials)
+        });
         let name = match &entry.figure {
             Some(_) => format!("{:10} {}", entry.name, entry.task),
             None => entry.name.clone(),
         };
-        writeln!(out, "{name:30}{times}")?;
+        writeln!(out, "{name:30}{}", sizes.collect::<String>())?;
     }
-    Ok(writeln!(out, "\nTo run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
+    let what = if times { "time: at most, with one trial on each core" } else { "epochs: of each trial, at most" };
+    writeln!(out, "\n{what}")?;
+    Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }

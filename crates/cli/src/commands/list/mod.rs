@@ -3,6 +3,7 @@
 mod experiments;
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_core::TrialSettings;
@@ -12,6 +13,7 @@ use semfocus_nn::MechanismInfo;
 use semfocus_tasks::{Symbol, TaskInfo};
 use serde::Serialize;
 
+use super::status::runs;
 use crate::Error;
 use crate::output::emit;
 use crate::text::{WIDTH, paragraph, wrap};
@@ -26,9 +28,22 @@ pub(crate) struct Args {
 enum What {
     /// The experiments that come with the program
     ///
-    /// One for each task and one for each panel of the study's figures. The times are estimates for this machine, with one
-    /// trial on each core, from a few measured steps; `semfocus run EXPERIMENT --dry-run` measures more carefully.
+    /// One for each task and one for each panel of the study's figures.
     Experiments {
+        /// List the figures of the study too
+        #[arg(short, long)]
+        all: bool,
+        /// Estimate how long each takes on this machine, with one trial on each core
+        ///
+        /// For the first time, some steps are measured for a second or two.
+        #[arg(short, long)]
+        times: bool,
+        /// Print JSON, with all experiments
+        #[arg(long)]
+        json: bool,
+    },
+    /// The runs in the folder runs; the same as `semfocus status`
+    Runs {
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -61,7 +76,8 @@ enum What {
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     match args.what {
-        What::Experiments { json } => experiments::run(json, lab, out),
+        What::Experiments { all, times, json } => experiments::run(all, times, json, lab, out),
+        What::Runs { json } => runs::run(Path::new(runs::FOLDER), json, out).map(|_| ()),
         What::Settings { json } => {
             let entries: Vec<SettingEntry> = settings::all().iter().map(SettingEntry::new).collect();
             emit(out, json, &entries, |out| print_settings(&entries, out))

@@ -1,11 +1,16 @@
-//! `semfocus status`: the progress of a run.
+//! `semfocus status`: the progress of a run, or of all runs.
+
+pub(crate) mod runs;
+mod summary;
+mod watch;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use semfocus_core::Point;
+use semfocus_core::study::seed_name;
 use semfocus_store::{Contents, Cursor, Event, JobKind, LoggedEvent, State, Store, StoredTrial, TrialFolder};
 use serde::Serialize;
 
@@ -14,12 +19,21 @@ use crate::output::emit;
 use crate::text::{clock, paragraph};
 use crate::{Error, Exit};
 
+/// More trials than these are shown by mechanism unless all are asked for.
+const MAX_LISTED: usize = 20;
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folder of the run
-    dir: PathBuf,
+    /// Folder of a run, or of several runs [default: runs, with all runs in it]
+    dir: Option<PathBuf>,
+    /// List every trial, however many there are
+    #[arg(short, long)]
+    all: bool,
+    /// Show it again and again until the run ends
+    #[arg(short, long)]
+    watch: bool,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     json: bool,
 }
 
@@ -50,6 +64,8 @@ struct Entry {
     trial: String,
     mechanism: String,
     seed: u64,
+    /// What the seed is called: its place among those of the study.
+    seed_number: u64,
     point: Point,
     state: State,
     epoch: usize,
@@ -67,9 +83,21 @@ struct Entry {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let report = Report::read(&Store::open(&args.dir)?)?;
-    emit(out, args.json, &report, |out| report.print(out))?;
-    Ok(left_out(&args.dir, &report.damage))
+    let dir = match &args.dir {
+        Some(dir) if Store::is_store(dir) || !runs::has_runs(dir) => dir,
+        several => {
+            if args.watch {
+                return Err("give the folder of the run to watch; `semfocus status` lists the runs".into());
+            }
+            return runs::run(several.as_deref().unwrap_or(Path::new(runs::FOLDER)), args.json, out);
+        }
+    };
+    if args.watch {
+        return watch::run(dir, args.all, out);
+    }
+    let report = Report::read(&Store::open(dir)?)?;
+    emit(out, args.json, &report, |out| report.print(if args.all { usize::MAX } else { MAX_LISTED }, out))?;
+    Ok(left_out(dir, &report.damage))
 }
 
 impl Report {
@@ -90,6 +118,7 @@ impl Report {
                 trial: entry.id.to_string(),
                 mechanism: entry.mechanism,
                 seed: entry.seed,
+                seed_number: seed_name(entry.seed),
                 point: entry.point,
                 state,
                 epoch: records.len(),
@@ -121,50 +150,45 @@ impl Report {
         })
     }
 
-    fn print(&self, out: &mut dyn Write) -> Result<(), Error> {
-        let Report { experiment, trials, done, running, diverged, failed, left, epochs_done, epochs, .. } = self;
-        writeln!(out, "experiment {experiment}")?;
+    /// Whether a process works on it.
+    fn is_running(&self) -> bool {
+        self.running > 0
+    }
+
+    /// The number of trials in each state, in words.
+    fn counts(&self) -> String {
+        let Report { trials, done, running, diverged, failed, left, .. } = self;
         let mut text =
             format!("{trials}: {done} done, {running} running, {diverged} diverged, {failed} failed, {left} left");
         if self.unreadable > 0 {
             text += &format!(", {} unreadable", self.unreadable);
         }
-        paragraph(out, "trials     ", &text)?;
+        text
+    }
+
+    /// The time left, in words; none if nothing is left to do.
+    fn time_left(&self) -> Option<String> {
+        let is_open = self.left + self.running + self.failed > 0;
+        is_open.then(|| self.seconds_left.map_or_else(|| "unknown before the first epoch".to_owned(), clock))
+    }
+
+    /// Prints it; of more than `max_listed` trials a summary, and those that are running.
+    fn print(&self, max_listed: usize, out: &mut dyn Write) -> Result<(), Error> {
+        let Report { experiment, epochs_done, epochs, .. } = self;
+        writeln!(out, "experiment {experiment}")?;
+        paragraph(out, "trials     ", &self.counts())?;
         writeln!(out, "epochs     {epochs_done} of {epochs}")?;
-        if left + running + failed > 0 {
-            let time = self.seconds_left.map_or_else(|| "unknown before the first epoch".to_owned(), clock);
+        if let Some(time) = self.time_left() {
             writeln!(out, "time left  {time}")?;
         }
         writeln!(out)?;
-        let title = |entry: &Entry| {
-            let point: String = entry.point.iter().map(|(path, value)| format!(" {path}={value}")).collect();
-            format!("{}{point}", entry.mechanism)
-        };
-        let width = self.list.iter().map(|entry| title(entry).chars().count()).max().unwrap_or(0).max(9);
-        writeln!(
-            out,
-            "trial     {:width$}  {:>9}  {:11}  {:>8}  train  held-out",
-            "mechanism", "seed", "state", "epoch"
-        )?;
-        for entry in &self.list {
-            let percent = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
-            let Entry { trial, seed, state, epoch, epochs, .. } = entry;
-            let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
-            let epoch = format!("{epoch}/{epochs}");
-            let title = title(entry);
-            writeln!(
-                out,
-                "{}  {title:width$}  {seed:>9}  {:11}  {epoch:>8} {train:>7} {held_out:>7}",
-                &trial[..8],
-                state.name()
-            )?;
+        let is_summed_up = self.list.len() > max_listed;
+        if is_summed_up || self.list.len() > MAX_LISTED {
+            summary::print(&self.list, out)?;
+            writeln!(out)?;
         }
-        for entry in &self.list {
-            if let (Some(done), Some(steps)) = (entry.steps_done, entry.steps) {
-                let loss = entry.step_loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
-                writeln!(out, "{}  step {done} of {steps}{loss}", &entry.trial[..8])?;
-            }
-        }
+        let is_listed = |entry: &&Entry| !is_summed_up || entry.state == State::Running;
+        print_list(&self.list.iter().filter(is_listed).collect::<Vec<_>>(), out)?;
         let holders: BTreeSet<&String> = self.list.iter().filter_map(|entry| entry.held_by.as_ref()).collect();
         for holder in holders {
             writeln!(out, "running in {holder}")?;
@@ -172,8 +196,48 @@ impl Report {
         for entry in self.list.iter().filter(|entry| entry.state == State::Failed) {
             writeln!(out, "{} failed: {}", entry.trial, entry.message.as_deref().unwrap_or("for an unknown reason"))?;
         }
+        if is_summed_up {
+            writeln!(out, "--all lists every trial.")?;
+        }
         Ok(())
     }
+}
+
+/// One line per trial, then the steps of those that are running.
+fn print_list(list: &[&Entry], out: &mut dyn Write) -> Result<(), Error> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    let width = list.iter().map(|entry| title(entry).chars().count()).max().unwrap_or(0).max(9);
+    let head = ["trial", "mechanism", "seed", "state", "epoch"];
+    let [trial, mechanism, seed, state, epoch] = head;
+    writeln!(out, "{trial:8}  {mechanism:width$}  {seed:>15}  {state:11}  {epoch:>8}  train  held-out")?;
+    for entry in list {
+        let Entry { trial, seed, seed_number, state, epoch, epochs, .. } = entry;
+        let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
+        let (title, epoch, state) = (title(entry), format!("{epoch}/{epochs}"), state.name());
+        let seed = if seed == seed_number { seed.to_string() } else { format!("{seed_number}: {seed}") };
+        let id = &trial[..8];
+        writeln!(out, "{id}  {title:width$}  {seed:>15}  {state:11}  {epoch:>8} {train:>7} {held_out:>7}")?;
+    }
+    for entry in list {
+        if let (Some(done), Some(steps)) = (entry.steps_done, entry.steps) {
+            let loss = entry.step_loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
+            writeln!(out, "{}  step {done} of {steps}{loss}", &entry.trial[..8])?;
+        }
+    }
+    Ok(())
+}
+
+/// Mechanism and values on the grid.
+fn title(entry: &Entry) -> String {
+    let name = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
+    let point: String = entry.point.iter().map(|(path, value)| format!(" {}={value}", name(path))).collect();
+    format!("{}{point}", entry.mechanism)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
 
 /// Steps that a running trial has done, of how many, and the loss of the last one, from its events.

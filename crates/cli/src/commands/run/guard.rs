@@ -1,0 +1,58 @@
+//! Long runs are not started by accident.
+
+use std::io::{IsTerminal, Write};
+
+use semfocus_core::{Experiment, Request, Scale};
+use semfocus_lab::Lab;
+use semfocus_lab::estimate::Estimate;
+
+use super::Args;
+use super::prepare::Prepared;
+use crate::Error;
+use crate::talk::say;
+use crate::text::duration;
+
+/// Longer runs, in seconds, are started only if somebody says so.
+const LONG: f64 = 3600.0;
+
+/// Whether a run may start: it is short, or `--yes` is given, or the answer on the terminal is yes.
+pub(super) fn may_start(
+    args: &Args,
+    lab: &Lab,
+    prepared: &Prepared,
+    estimate: Option<&Estimate>,
+) -> Result<bool, Error> {
+    let Some(estimate) = estimate.filter(|estimate| estimate.seconds > LONG && !args.yes) else {
+        return Ok(true);
+    };
+    let time = duration(estimate.seconds);
+    let limit = if estimate.can_stop_early { "may take up to" } else { "takes" };
+    let advice = advice(args, lab, &prepared.experiment);
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        say!("This {limit} about {time}. {advice}");
+        let mut stderr = std::io::stderr();
+        let _ = write!(stderr, "Start it? [y/N] ").and_then(|()| stderr.flush()); // a terminal that is gone gives no answer
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        return Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()));
+    }
+    say!("error: this {limit} about {time}; give --yes to start it\nhelp: {advice}");
+    Ok(false)
+}
+
+/// How to have an answer sooner.
+fn advice(args: &Args, lab: &Lab, experiment: &Experiment) -> String {
+    let quick = Request { scale: Some(Scale::Quick), ..args.request() };
+    if experiment.scale != Scale::Quick && Experiment::resolve(&quick, lab).is_ok() {
+        return "--scale quick runs a smaller version.".to_owned();
+    }
+    let shorter = "Fewer --seeds, --epochs or --mechanisms, or a smaller data.length or data.train take less time";
+    let task = experiment.settings_at(&[], "full", 0).map(|settings| settings.task).unwrap_or_default();
+    let is_preset = semfocus_core::experiment::presets().iter().any(|preset| preset.name == task);
+    if is_preset && experiment.scale != Scale::Quick {
+        return format!(
+            "{shorter}; a file with `base = \"{task}\"` in place of `task = \"{task}\"` can be run with --scale quick."
+        );
+    }
+    format!("{shorter}.")
+}

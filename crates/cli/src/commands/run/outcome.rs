@@ -1,0 +1,139 @@
+//! How a run ended.
+
+use std::io::Write;
+use std::path::Path;
+
+use semfocus_analysis::evidence::Evidence;
+use semfocus_analysis::evidence::claim::Claim;
+use semfocus_core::{Experiment, Scale};
+use semfocus_lab::jobs::Job;
+use semfocus_store::{End, State, Store};
+use serde::Serialize;
+
+use super::Args;
+use crate::output::emit;
+use crate::talk::say;
+use crate::text::{counted, duration, resume_command};
+use crate::{Error, Exit, evidence};
+
+/// The result of a run.
+#[derive(Serialize)]
+pub(super) struct Outcome<'a> {
+    experiment: &'a str,
+    scale: Scale,
+    claim: &'a str,
+    reduced: &'a [String],
+    changed: &'a [String],
+    dir: &'a Path,
+    trials: usize,
+    /// Those that did all their epochs or reached their target.
+    finished: usize,
+    diverged: Vec<String>,
+    failed: Vec<Failure>,
+    interrupted: bool,
+    comparison: Vec<evidence::Row>,
+    /// Whether the claim holds, and why.
+    answer: Claim,
+    /// Seconds that all probes took.
+    probe_seconds: f64,
+    /// Seconds that all epochs took.
+    training_seconds: f64,
+    #[serde(skip)]
+    evidence: &'a Evidence,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    trial: String,
+    message: String,
+}
+
+impl<'a> Outcome<'a> {
+    pub(super) fn new(
+        experiment: &'a Experiment,
+        store: &'a Store,
+        jobs: &[&dyn Job],
+        ends: &[Option<End>],
+        interrupted: bool,
+        evidence: &'a Evidence,
+    ) -> Self {
+        let ends = jobs.iter().zip(ends).filter_map(|(job, end)| Some((*job, end.as_ref()?)));
+        let failed = ends.clone().filter_map(|(job, end)| match end {
+            End::Failed(message) => Some(Failure { trial: job.title(), message: message.clone() }),
+            _ => None,
+        });
+        let diverged = ends.clone().filter(|(_, end)| **end == End::Over(State::Diverged)).map(|(job, _)| job.title());
+        let over = ends.clone().filter(|(_, end)| matches!(end, End::Over(_))).count();
+        let diverged: Vec<String> = diverged.collect();
+        Outcome {
+            experiment: &experiment.name,
+            scale: experiment.scale,
+            claim: &experiment.claim,
+            reduced: &experiment.reduced,
+            changed: &experiment.changed,
+            dir: store.dir(),
+            trials: jobs.len(),
+            finished: over - diverged.len(),
+            diverged,
+            failed: failed.collect(),
+            interrupted: interrupted && over < jobs.len(),
+            comparison: evidence::rows(evidence),
+            answer: Claim::new(evidence),
+            probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).map(|probe| probe.seconds).sum(),
+            training_seconds: evidence.trials().flat_map(|o| &o.trial.records).map(|record| record.seconds).sum(),
+            evidence,
+        }
+    }
+
+    /// Whether nothing is left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.finished + self.diverged.len() == self.trials
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        if self.interrupted {
+            Exit::Interrupted
+        } else if self.failed.is_empty() && self.diverged.is_empty() {
+            Exit::Done
+        } else {
+            Exit::SomeFailed
+        }
+    }
+
+    pub(super) fn print(&self, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+        // What is left out here can be had from `compare`; of an interrupted run it would be noise.
+        if args.json || !self.interrupted {
+            emit(out, args.json, self, |out| Ok(evidence::print(self.evidence, out)?))?;
+        }
+        out.flush()?;
+        for Failure { trial, message } in &self.failed {
+            say!("{trial}: failed: {message}");
+        }
+        // Without --quiet, the progress lines have already said so.
+        if args.quiet {
+            for trial in &self.diverged {
+                say!("{trial}: diverged");
+            }
+        }
+        let Outcome { trials, finished, diverged, .. } = self;
+        let mut done = format!("{finished} of {} done", counted(*trials, "trial"));
+        if !diverged.is_empty() {
+            done += &format!(", {} diverged", diverged.len());
+        }
+        if self.interrupted {
+            say!("Interrupted with {done}; progress is saved. To resume: {}", resume_command());
+            if finished + diverged.len() > 0 && !args.quiet {
+                say!("To see what is there: semfocus compare {}", self.dir.display());
+            }
+        } else if !args.quiet {
+            let left = trials - finished - diverged.len();
+            let left = if left == 0 { String::new() } else { format!(", {left} not finished") };
+            say!("{done}{left}; all files are in {}", self.dir.display());
+        }
+        if self.probe_seconds > 0.0 && !args.quiet {
+            let share = 100.0 * self.probe_seconds / self.training_seconds;
+            say!("probes took {} of core time, {share:.0} % as much as the epochs", duration(self.probe_seconds));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! All runs below a folder: how they stand, and what they show.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use semfocus_analysis::evidence::robustness::robustness;
+use semfocus_analysis::evidence::verdict::Learning;
+use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
+use semfocus_store::{State, Store};
+use serde::Serialize;
+
+use crate::output::emit;
+use crate::text::{counted, paragraph};
+use crate::{Error, Exit};
+
+/// Where runs are unless another folder is given.
+pub(crate) const FOLDER: &str = "runs";
+
+#[derive(Serialize)]
+struct Run {
+    dir: PathBuf,
+    experiment: String,
+    /// `running`, `finished`, `interrupted`, `failed` or `unreadable`.
+    state: &'static str,
+    trials: usize,
+    /// Finished, or stopped at their target.
+    done: usize,
+    diverged: usize,
+    /// Since something was last written.
+    age_seconds: u64,
+    changed: Vec<String>,
+    /// What it shows, in a few words.
+    headline: String,
+}
+
+/// Whether a folder has runs in it.
+pub(super) fn has_runs(dir: &Path) -> bool {
+    !folders(dir).is_empty()
+}
+
+fn folders(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|entry| entry.path()).filter(|path| Store::is_store(path)).collect()
+}
+
+/// Lists the runs in a folder, the newest first.
+pub(crate) fn run(dir: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Error> {
+    let mut runs: Vec<Run> = folders(dir).iter().map(|path| Run::read(path)).collect();
+    runs.sort_by_key(|run| (run.age_seconds, run.dir.clone()));
+    emit(out, json, &runs, |out| {
+        if runs.is_empty() {
+            return Ok(writeln!(out, "There are no runs in {}. To start one: semfocus run even-pairs", dir.display())?);
+        }
+        print(&runs, out)
+    })?;
+    Ok(Exit::Done)
+}
+
+impl Run {
+    fn read(dir: &Path) -> Self {
+        let mut run = Run {
+            dir: dir.to_owned(),
+            experiment: String::new(),
+            state: "unreadable",
+            trials: 0,
+            done: 0,
+            diverged: 0,
+            age_seconds: age(dir),
+            changed: Vec::new(),
+            headline: String::new(),
+        };
+        let evidence = match Store::open(dir).map_err(Error::from).and_then(|store| Ok(Evidence::read(&store, GOAL)?)) {
+            Ok(evidence) => evidence,
+            Err(error) => {
+                run.headline = error.to_string().lines().next().unwrap_or_default().to_owned();
+                return run;
+            }
+        };
+        let count = |states: &[State]| evidence.trials().filter(|one| states.contains(&one.trial.state)).count();
+        run.trials = evidence.trials().count();
+        run.done = count(&[State::Finished, State::Stopped]);
+        run.diverged = count(&[State::Diverged]);
+        run.state = match () {
+            () if count(&[State::Running]) > 0 => "running",
+            () if run.done + run.diverged == run.trials => "finished",
+            () if count(&[State::Failed]) > 0 => "failed",
+            () => "interrupted",
+        };
+        run.headline = headline(&evidence);
+        run.experiment.clone_from(&evidence.experiment.name);
+        run.changed = evidence.experiment.changed;
+        run
+    }
+}
+
+/// Seconds since a file of a run was written.
+fn age(dir: &Path) -> u64 {
+    let trials = std::fs::read_dir(dir.join("trials")).into_iter().flatten().filter_map(Result::ok);
+    let files = trials.map(|trial| trial.path().join("status.json")).chain([dir.join("experiment.toml")]);
+    let written = files.filter_map(|file| file.metadata().ok()?.modified().ok()).max();
+    let age = written.and_then(|written| SystemTime::now().duration_since(written).ok());
+    age.map_or(0, |age| age.as_secs())
+}
+
+/// Which mechanisms learn faster or slower than the baseline.
+fn headline(evidence: &Evidence) -> String {
+    match &evidence.points[..] {
+        [] => String::new(),
+        [point] => {
+            let found = |wanted: &[Learning]| -> Vec<&MechanismEvidence> {
+                let is_wanted = |mechanism: &&MechanismEvidence| {
+                    mechanism.versus_full.as_ref().is_some_and(|versus| wanted.contains(&versus.learning.finding))
+                };
+                point.mechanisms.iter().filter(is_wanted).collect()
+            };
+            let faster = found(&[Learning::Faster, Learning::FasterInAll]);
+            let slower = found(&[Learning::Slower, Learning::SlowerInAll]);
+            let faster = faster.iter().map(|mechanism| {
+                let ratio = mechanism.versus_full.as_ref().and_then(|versus| versus.epochs);
+                let ratio = ratio.map_or(String::new(), |speedup| format!(" ({})", speedup.ratio));
+                format!("{}{ratio}", mechanism.mechanism)
+            });
+            let slower: Vec<&str> = slower.iter().map(|mechanism| mechanism.mechanism.as_str()).collect();
+            let lists = [("faster", faster.collect::<Vec<_>>().join(", ")), ("slower", slower.join(", "))];
+            let words: Vec<String> = lists
+                .iter()
+                .filter(|(_, list)| !list.is_empty())
+                .map(|(word, list)| format!("{word}: {list}"))
+                .collect();
+            if words.is_empty() { best_accuracy(&point.mechanisms) } else { words.join("; ") }
+        }
+        points => {
+            let words = robustness(evidence).into_iter().filter(|of| of.faster + of.slower > 0).map(|of| {
+                format!("{} faster at {} and slower at {} of {} points", of.mechanism, of.faster, of.slower, of.points)
+            });
+            let words: Vec<String> = words.collect();
+            if words.is_empty() {
+                format!("no difference in speed is shown at {}", counted(points.len(), "point"))
+            } else {
+                words.join("; ")
+            }
+        }
+    }
+}
+
+/// The best accuracy, where nothing is shown about speed.
+fn best_accuracy(mechanisms: &[MechanismEvidence]) -> String {
+    let all = mechanisms.iter().filter_map(|mechanism| Some((mechanism.best_heldout_accuracy?, &mechanism.mechanism)));
+    let best = all.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.map_or_else(String::new, |(accuracy, mechanism)| {
+        format!("no difference in speed is shown; best held-out accuracy {:.1} % ({mechanism})", 100.0 * accuracy)
+    })
+}
+
+fn print(runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
+    let width = runs.iter().map(|run| run.dir.display().to_string().chars().count()).max().unwrap_or(0).min(46);
+    for run in runs {
+        let Run { dir, state, trials, done, diverged, age_seconds, changed, headline, .. } = run;
+        let dir = dir.display().to_string();
+        let diverged = if *diverged > 0 { format!(", {diverged} diverged") } else { String::new() };
+        writeln!(out, "{dir:width$}  {state}, {done} of {trials} done{diverged}, {}", ago(*age_seconds))?;
+        if !changed.is_empty() {
+            paragraph(out, "    changed: ", &changed.join("; "))?;
+        }
+        paragraph(out, "    ", headline)?;
+    }
+    Ok(())
+}
+
+/// A time in the past, in words.
+fn ago(seconds: u64) -> String {
+    let (count, unit) = match seconds {
+        0..60 => return "just now".to_owned(),
+        60..3600 => (seconds / 60, "minute"),
+        3600..172_800 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("{} ago", counted(count as usize, unit))
+}

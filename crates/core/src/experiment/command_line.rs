@@ -1,0 +1,81 @@
+//! The layer of the command line: `key=value`, and options for what is changed most often.
+
+use toml::Value;
+
+use super::Request;
+use super::body::{self, Body, Given};
+use super::error::{ExperimentError, Place};
+use crate::settings;
+
+/// Reads the layer. A value with commas, or a list, makes an axis of the grid.
+pub(super) fn command_line(request: &Request) -> Result<Body, ExperimentError> {
+    let mut body = Body::default();
+    for text in &request.overrides {
+        add(&mut body, text)?;
+    }
+    if let Some(mechanisms) = &request.mechanisms {
+        let place = Place::Option(format!("--mechanisms {}", mechanisms.join(",")));
+        body.mechanisms = Some(Given { value: mechanisms.clone(), place });
+    }
+    if let Some(seeds) = request.seeds {
+        let place = Place::Option(format!("--seeds {seeds}"));
+        body.seeds = Some(Given { value: Value::Integer(seeds as i64), place }.map(body::seeds)?);
+    }
+    if let Some(epochs) = request.epochs {
+        let place = Place::Option(format!("--epochs {epochs}"));
+        body.set("training.epochs", &place, Given { value: Value::Integer(epochs as i64), place: place.clone() })?;
+    }
+    Ok(body)
+}
+
+/// Adds what one `key=value` says.
+fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
+    let place = Place::Option(format!("-s {text}"));
+    let Some((path, value)) = text.split_once('=') else {
+        return Err(ExperimentError::new("an override is written key=value").at(&place));
+    };
+    let (path, value) = (path.trim(), value.trim());
+    // `grid.` says what the commas say too.
+    let path = path.strip_prefix("grid.").unwrap_or(path);
+    let is_file = settings::find(path).is_some_and(|setting| setting.is_file());
+    let value = match one_value(value) {
+        Value::String(text) if !is_file && !value.starts_with(['"', '\'']) && text.contains(',') => {
+            Value::Array(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(one_value).collect())
+        }
+        value => value,
+    };
+    let given = Given { value, place: place.clone() };
+    match path {
+        "seeds" => body.seeds = Some(given.map(body::seeds)?),
+        "mechanisms" => body.mechanisms = Some(given.map(|value| body::texts(list(value)))?),
+        "claim" => body.claim = Some(Given { value: text_after_sign(text), place }),
+        "name" => body.name = Some(given.map(body::plain_name)?),
+        "base" | "figure" | "grid" | "panel" | "scale" => {
+            let message = format!("`{path}` is a key of experiment files and cannot be set here");
+            let error = ExperimentError::new(message).at(&place);
+            return Err(if path == "scale" { error.help("use --scale quick, medium or full") } else { error });
+        }
+        _ => match given.value {
+            Value::Array(values) => {
+                let values = values.into_iter().map(|value| Given { value, place: place.clone() }).collect();
+                body.add_axis(path, &place, Given { value: values, place: place.clone() })?;
+            }
+            _ => body.set(path, &place, given)?,
+        },
+    }
+    Ok(())
+}
+
+/// A value as TOML. If it does not parse, it is text, so that shell users need no extra quotes.
+fn one_value(text: &str) -> Value {
+    let table = format!("x = {text}").parse::<toml::Table>().ok();
+    table.and_then(|mut table| table.remove("x")).unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn list(value: Value) -> Value {
+    if value.is_array() { value } else { Value::Array(vec![value]) }
+}
+
+fn text_after_sign(text: &str) -> String {
+    text.split_once('=').map_or(text, |(_, value)| value.trim()).to_owned()
+}

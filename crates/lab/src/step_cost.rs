@@ -1,0 +1,133 @@
+//! What a step costs on this machine: measured once for a few kinds of steps, and kept for later.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use burn::module::Module;
+use semfocus_core::{Key, ModelConfig, TrialSettings};
+use semfocus_nn::{Encoder, Pass, StandardOptimizer, train};
+use semfocus_store::files;
+
+use crate::threads::on_one_thread;
+use crate::{Device, Lab};
+
+/// What a step costs on one thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepCost {
+    /// Seconds of a training step.
+    pub train: f64,
+    /// Seconds of evaluating as many examples.
+    pub evaluate: f64,
+}
+
+/// Measures a training step and an evaluation of the same size on one thread, for about `time`.
+pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
+    on_one_thread(|| {
+        let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
+        let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
+        let mut model = Some(model.expect("planned trials have possible models"));
+        let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
+        let batch = random_batch(&settings.model, settings.training.batch, width);
+        let train = seconds_of(time, |number| {
+            let present = model.take().expect("every step gives the model back");
+            let pass = Pass::training(1, number);
+            let (next, _) = train::step(present, &mut optimizer, batch.clone(), pass, 1e-3, 0.5);
+            model = Some(next);
+        });
+        let model = model.expect("every step gives the model back").valid();
+        let tokens = model.token_rows(batch.tokens);
+        let evaluate = seconds_of(time / 4, |number| {
+            std::hint::black_box(model.logits(&tokens, Pass::evaluation(1, number)));
+        });
+        StepCost { train, evaluate }
+    })
+}
+
+/// Seconds that a piece of work takes, after a warm-up. The shortest time counts, or the processor's time if that is
+/// shorter: other load on the machine only adds to the time.
+fn seconds_of(time: Duration, mut work: impl FnMut(u64)) -> f64 {
+    work(0);
+    let (began, busy) = (Instant::now(), processor_time());
+    let mut shortest = f64::INFINITY;
+    let mut rounds = 0;
+    while rounds == 0 || began.elapsed() < time {
+        rounds += 1;
+        let round = Instant::now();
+        work(rounds);
+        shortest = shortest.min(round.elapsed().as_secs_f64());
+    }
+    match (busy, processor_time()) {
+        (Some(before), Some(after)) if after > before => shortest.min((after - before) / rounds as f64),
+        _ => shortest,
+    }
+}
+
+/// Seconds that this thread has been on a processor, if the system says.
+fn processor_time() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(text.split_whitespace().next()?.parse::<f64>().ok()? * 1e-9)
+}
+
+/// A batch of random tokens and labels.
+pub fn random_batch(model: &ModelConfig, batch: usize, width: usize) -> train::Batch {
+    use burn::tensor::{Int, Tensor, TensorData};
+    let random = |key: Key, count: usize, below: usize| -> Vec<i64> {
+        (0..count).map(|i| i64::from(key.below(i as u32, below as u32))).collect()
+    };
+    let device = Device::cpu().plain();
+    let tokens = TensorData::new(random(Key::new(1), batch * width, model.vocabulary), [batch, width]);
+    let labels = TensorData::new(random(Key::new(2), batch, model.classes), [batch]);
+    train::Batch {
+        tokens: Tensor::<2, Int>::from_data(tokens, &device),
+        labels: Tensor::<1, Int>::from_data(labels, &device),
+    }
+}
+
+/// A file with what was measured before, by the same program on the same machine. It is only there to save time: if it
+/// cannot be read or written, everything is measured again.
+#[derive(Clone, Debug)]
+pub struct CostFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Version of the program and name of the processor: what was measured with others does not count.
+    pub measured_with: String,
+}
+
+impl CostFile {
+    /// What it holds.
+    pub(crate) fn read(&self) -> BTreeMap<String, StepCost> {
+        let Some(table) = std::fs::read_to_string(&self.path).ok().and_then(|text| text.parse::<toml::Table>().ok())
+        else {
+            return BTreeMap::new();
+        };
+        if table.get("measured_with").and_then(toml::Value::as_str) != Some(self.measured_with.as_str()) {
+            return BTreeMap::new();
+        }
+        let costs = table.get("seconds").and_then(toml::Value::as_table).into_iter().flatten();
+        let cost = |(kind, value): (&String, &toml::Value)| {
+            let seconds =
+                |name: &str| value.get(name)?.as_float().filter(|seconds| *seconds > 0.0 && seconds.is_finite());
+            Some((kind.clone(), StepCost { train: seconds("train")?, evaluate: seconds("evaluate")? }))
+        };
+        costs.filter_map(cost).collect()
+    }
+
+    /// Replaces what it holds.
+    pub(crate) fn write(&self, costs: &BTreeMap<String, StepCost>) {
+        let mut seconds = toml::Table::new();
+        for (kind, cost) in costs {
+            let numbers = [("train", cost.train), ("evaluate", cost.evaluate)];
+            let numbers = numbers.map(|(name, seconds)| (name.to_owned(), toml::Value::Float(seconds)));
+            seconds.insert(kind.clone(), toml::Value::Table(numbers.into_iter().collect()));
+        }
+        let mut table = toml::Table::new();
+        table.insert("measured_with".to_owned(), toml::Value::String(self.measured_with.clone()));
+        table.insert("seconds".to_owned(), toml::Value::Table(seconds));
+        let Some(folder) = self.path.parent() else { return };
+        if std::fs::create_dir_all(folder).is_ok() {
+            // Without the file, the next estimate takes a second longer.
+            let _ = files::write_whole(&self.path, table.to_string().as_bytes());
+        }
+    }
+}
