@@ -32,14 +32,14 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
     let (columns, lines) = (last(evidence.points.len()), last(rows.len()));
     let panel = Panel {
         title: String::new(),
-        x: Axis::categories("", evidence.points.iter().map(|point| short_name(&point.point))),
+        x: Axis::categories(&axes_name(evidence), evidence.points.iter().map(|point| short_name(&point.point))),
         y: Axis::categories("", mechanisms.iter().cloned()),
         height: 22.0 * rows.len() as f64 + 10.0,
         marks: vec![Mark::Heatmap(Heatmap {
             rows,
             x: (0.0, columns),
             y: (0.0, lines),
-            colours: Axis::log("median epochs to the goal").with_limits(lowest, max.max(1.5 * lowest)),
+            colours: Axis::log("epochs to goal").with_limits(lowest, max.max(1.5 * lowest)),
             colour_map: ColourMap::Sequential,
         })],
     };
@@ -55,6 +55,13 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
         ),
         Figure { width: TWO_COLUMNS, panels: vec![panel], legend: false, ..Figure::default() },
     ))
+}
+
+/// The settings that vary over the grid.
+fn axes_name(evidence: &Evidence) -> String {
+    let name = |(path, _): &(String, String)| path.rsplit('.').next().unwrap_or(path).replace('_', " ");
+    let first = evidence.points.first().map_or(&[][..], |point| &point.point);
+    first.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The values of a point, without the names of the settings.
