@@ -69,7 +69,9 @@ impl Claim {
     pub fn new(evidence: &Evidence) -> Self {
         let experiment = &evidence.experiment;
         let is_run = |expectation: &&Expectation| experiment.mechanisms.contains(&expectation.mechanism);
-        let checked: Vec<Checked> = experiment.expectations().filter(is_run).map(|e| check(evidence, e)).collect();
+        let mut run: Vec<&Expectation> = experiment.expectations().filter(is_run).collect();
+        run.sort_by_key(|expectation| experiment.mechanisms.iter().position(|name| *name == expectation.mechanism));
+        let checked: Vec<Checked> = run.into_iter().map(|expectation| check(evidence, expectation)).collect();
         let left_out: Vec<&str> = experiment
             .expectations()
             .filter(|expectation| !is_run(expectation))
