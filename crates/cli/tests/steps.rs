@@ -165,7 +165,7 @@ fn new_examples_for_every_step_are_trained_on_evaluated_and_reported() {
     let file = scratch.file("online.toml", &online());
     let dir = scratch.path("run");
     let output = run(&file, &dir, &["-s", "probe_every=2", "-s", "data.test=50"]);
-    assert!(output.stderr.contains("2 = 2 mechanisms × 1 seed, 12 epochs of 10 steps"), "{}", output.stderr);
+    assert!(output.stderr.contains("2 = 2 mechanisms × 1 seed, 6 epochs of 10 steps each"), "{}", output.stderr);
     assert!(output.stderr.contains("finished after 6 epochs"), "{}", output.stderr);
     for trial in trials(&dir) {
         assert_eq!(column(&trial, "steps"), ["10", "20", "30", "40", "50", "60"]);
@@ -215,7 +215,7 @@ fn a_run_in_steps_can_be_made_longer_either_way() {
     run(&file, &by_steps, &["-s", "training.steps=80"]);
     // `--epochs` takes the place of the steps in the file.
     let output = run(&file, &by_epochs, &["--epochs", "3"]);
-    assert!(output.stderr.contains("6 epochs of 10 steps"), "{}", output.stderr);
+    assert!(output.stderr.contains("3 epochs of 10 steps each (6 in all)"), "{}", output.stderr);
     run(&file, &by_epochs, &["--epochs", "8"]);
     assert_same_bits(&whole, &by_steps);
     for (one, other) in trials(&whole).iter().zip(trials(&by_epochs)) {
@@ -250,7 +250,7 @@ fn a_smoke_run_stays_small_and_a_dry_run_counts_the_steps() {
     let file =
         scratch.file("online.toml", &online().replace("steps = 60", "steps = 10000").replace("= 10\n", "= 1000\n"));
     let output = run(&file, &scratch.path("smoke"), &["--smoke"]);
-    assert!(output.stderr.contains("2 epochs of 2 steps"), "{}", output.stderr);
+    assert!(output.stderr.contains("1 epoch of 2 steps each (2 in all)"), "{}", output.stderr);
     let estimate = |more: &[&str]| -> serde_json::Value {
         let output = semfocus(&[&["run", &file, "-n", "-q", "--json"], more].concat());
         assert_eq!(output.code, 0, "{}", output.stderr);
@@ -264,5 +264,8 @@ fn a_smoke_run_stays_small_and_a_dry_run_counts_the_steps() {
     let ratio = long["core_seconds"].as_f64().unwrap() / short["core_seconds"].as_f64().unwrap();
     assert!((2.0..20.0).contains(&ratio), "{ratio}");
     let text = semfocus(&["run", &file, "-n", "-q"]).stdout;
-    assert!(text.contains("20 epochs of 1000 steps") && text.contains("epochs    steps  s/epoch"), "{text}");
+    assert!(
+        text.contains("10 epochs of 1000 steps each (20 in all)") && text.contains("epochs    steps  s/epoch"),
+        "{text}"
+    );
 }
