@@ -33,6 +33,7 @@ mod evidence;
 mod models;
 mod output;
 mod progress;
+mod screen;
 mod signals;
 mod talk;
 mod text;
@@ -44,7 +45,7 @@ pub use burn;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use semfocus_lab::{Device, Part};
 use semfocus_nn::InstructionSet;
-use talk::{PlainText, say};
+use talk::{Colour, PlainText, say};
 pub use {semfocus_nn as nn, semfocus_tasks as tasks};
 
 /// A laboratory with its command line.
@@ -80,7 +81,7 @@ impl Lab {
             // The reader has seen enough: `semfocus list mechanisms | head -1` is no failure.
             error if is_broken_pipe(error.as_ref()) => Exit::Done,
             error => {
-                say!("error: {error}");
+                say!("{}: {error}", Colour::Red.on_stderr("error"));
                 if error.is::<semfocus_core::ExperimentError>() { Exit::WrongUsage } else { Exit::Failed }
             }
         });

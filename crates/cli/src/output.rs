@@ -1,16 +1,20 @@
 //! Results: text or JSON on standard output, and files that are never replaced unasked.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use semfocus_store::files::Aside;
 use serde::Serialize;
 
 use crate::Error;
+use crate::screen::text_width;
 use crate::talk::say;
 
-/// Prints a result as JSON, or as text by `print`.
+/// Version of the JSON that commands print; `docs/json.md` describes it. Fields may be added without a new version.
+const SCHEMA: u32 = 1;
+
+/// Prints a result as JSON, or as text by `print`. Objects say the version of their schema; lists have no place for it.
 pub(crate) fn emit<T: Serialize + ?Sized>(
     out: &mut dyn Write,
     json: bool,
@@ -20,8 +24,64 @@ pub(crate) fn emit<T: Serialize + ?Sized>(
     if !json {
         return print(out);
     }
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    Ok(writeln!(out)?)
+    let text = serde_json::to_string_pretty(value)?;
+    match text.strip_prefix("{\n") {
+        Some(fields) => writeln!(out, "{{\n  \"schema\": {SCHEMA},\n{fields}")?,
+        None => writeln!(out, "{text}")?,
+    }
+    Ok(())
+}
+
+/// Cuts lines that would fill a terminal. Files and pipes get them whole.
+pub(crate) struct ForTerminal<'a> {
+    out: &'a mut dyn Write,
+    /// Characters of a line; none if there is no terminal.
+    room: Option<usize>,
+    column: usize,
+    is_cut: bool,
+}
+
+impl<'a> ForTerminal<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+        let room = io::stdout().is_terminal().then(|| 3 * text_width() - 1);
+        ForTerminal { out, room, column: 0, is_cut: false }
+    }
+
+    /// Says whether something was left out.
+    pub(crate) fn finish(self) {
+        if self.is_cut {
+            say!("note: long lines are cut off here; write to a file with -o, or into a pipe, to have them whole");
+        }
+    }
+}
+
+impl Write for ForTerminal<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(room) = self.room else { return self.out.write(bytes) };
+        let mut kept = Vec::with_capacity(bytes.len());
+        for &byte in bytes {
+            let is_continuation = byte & 0xc0 == 0x80;
+            match byte {
+                b'\n' => self.column = 0,
+                _ if is_continuation && self.column <= room => {}
+                _ => self.column += 1,
+            }
+            if self.column == room + 1 && !is_continuation {
+                kept.extend("…".bytes());
+                self.is_cut = true;
+                self.column += 1;
+            }
+            if self.column <= room {
+                kept.push(byte);
+            }
+        }
+        self.out.write_all(&kept)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Writes a file as a whole: a reader never sees a part of it, and a failure leaves what was there. An existing file with
@@ -61,4 +121,31 @@ pub(crate) fn write_file(
 
 fn same_contents(one: &Path, other: &Path) -> io::Result<bool> {
     Ok(fs::metadata(one)?.len() == fs::metadata(other)?.len() && fs::read(one)? == fs::read(other)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_lines_are_cut() {
+        let mut kept = Vec::new();
+        let mut out = ForTerminal { out: &mut kept, room: Some(4), column: 0, is_cut: false };
+        for piece in ["abcd\nabc", "de", "fgh\né", "éééé\n"] {
+            out.write_all(piece.as_bytes()).unwrap();
+        }
+        assert!(out.is_cut);
+        assert_eq!(String::from_utf8(kept).unwrap(), "abcd\nabcd…\néééé…\n");
+    }
+
+    #[test]
+    fn objects_say_their_schema_and_lists_stay_lists() {
+        let print = |value: serde_json::Value| {
+            let mut out = Vec::new();
+            emit(&mut out, true, &value, |_| Ok(())).unwrap();
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap()
+        };
+        assert_eq!(print(serde_json::json!({"a": 1.5})), serde_json::json!({"schema": 1, "a": 1.5}));
+        assert_eq!(print(serde_json::json!([{"a": 1}])), serde_json::json!([{"a": 1}]));
+    }
 }

@@ -1,25 +1,33 @@
 //! Progress of running jobs: bars on a terminal, otherwise a line every few seconds.
 
+mod layout;
+
 use std::collections::HashMap;
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use semfocus_core::EpochRecord;
 use semfocus_lab::jobs::{Job, Observer, Sharing};
 use semfocus_store::{End, Event, Holder, JobId, JobKind, State};
 
-use crate::talk::{plain, say};
-use crate::text::{clock, counted, shortened};
+use crate::screen::{Screen, can_redraw};
+use crate::talk::{Colour, plain, say};
+use crate::text::{clock, counted};
+use layout::{Fact, Line, fit};
 
-/// Without a terminal, a line is written this often.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// How often bars are drawn.
+const FRAME: Duration = Duration::from_millis(200);
 
-/// Columns for the label of a bar.
-const LABEL: usize = 24;
+/// Without a terminal, a line is written this often: soon at first, so that it is seen to run, and rarely in long runs.
+fn interval(elapsed: Duration) -> Duration {
+    Duration::from_secs(match elapsed.as_secs() {
+        0..5 => 2,
+        5..60 => 10,
+        _ => 30,
+    })
+}
 
 /// Shows the progress of jobs.
 pub(crate) struct Progress {
@@ -36,7 +44,7 @@ struct Shared {
 }
 
 enum View {
-    Bars { all: MultiProgress, whole: ProgressBar },
+    Bars(Mutex<Screen>),
     Lines,
     Quiet,
 }
@@ -56,13 +64,14 @@ struct Board {
 
 /// The state of one job.
 struct Entry {
+    kind: JobKind,
     title: String,
-    /// The title, shortened for a bar.
-    label: String,
     /// Jobs of one group take about the same time: those of one mechanism.
     group: String,
     done: usize,
     total: usize,
+    /// Epochs that the units make, if it is training.
+    epochs: usize,
     is_over: bool,
     running: Option<Running>,
     /// Units that this process did, and the seconds it took for them.
@@ -75,7 +84,6 @@ struct Running {
     epochs: usize,
     loss: Option<f64>,
     last: Option<EpochRecord>,
-    bar: Option<ProgressBar>,
 }
 
 impl Progress {
@@ -89,23 +97,20 @@ impl Progress {
     ) -> Self {
         let view = if quiet {
             View::Quiet
-        } else if std::io::stderr().is_terminal() {
-            let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-            let whole = all.add(ProgressBar::new(jobs.iter().map(|job| job.units() as u64).sum()));
-            whole.set_style(style());
-            whole.set_prefix("all");
-            View::Bars { all, whole }
+        } else if can_redraw() {
+            View::Bars(Mutex::default())
         } else {
             View::Lines
         };
         let entry = |job: &&dyn Job| {
             let title = plain(&job.title());
             let entry = Entry {
+                kind: job.id().kind,
                 group: title.split(" seed ").next().unwrap_or_default().to_owned(),
-                label: shortened(&title.replace(" seed ", " "), LABEL),
                 title,
                 done: 0,
                 total: job.units(),
+                epochs: job.epochs(),
                 is_over: false,
                 running: None,
                 pace: (0, 0.0),
@@ -140,28 +145,25 @@ impl Progress {
         if let Some(ticker) = self.ticker.take() {
             let _ = ticker.join(); // a ticker that failed has nothing more to say
         }
-        if let View::Bars { all, .. } = &self.shared.view {
-            let _ = all.clear(); // a terminal that is gone needs no clearing
+        if let View::Bars(screen) = &self.shared.view {
+            locked(screen).clear();
         }
     }
 }
 
-fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{prefix:24} {bar:14} {msg}");
-    style.expect("the template is a constant").progress_chars("━╸─")
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
     fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.board)
     }
 
     /// Writes a line without disturbing the bars.
     fn say(&self, text: &str) {
         match &self.view {
-            View::Bars { all, .. } => {
-                let _ = all.println(plain(text)); // a terminal that is gone needs no lines
-            }
+            View::Bars(screen) => locked(screen).say(text),
             View::Lines => say!("{text}"),
             View::Quiet => {}
         }
@@ -176,19 +178,17 @@ impl Shared {
                 self.say("Stopping after the current step; progress will be saved. Press Ctrl-C again to stop now.");
             }
             match &self.view {
-                View::Bars { whole, .. } => {
-                    whole.set_length(board.jobs.values().map(|entry| entry.total as u64).sum());
-                    whole.set_position(board.units_done() as u64);
-                    whole.set_message(board.whole());
+                View::Bars(screen) => {
+                    let (columns, rows) = Screen::size();
+                    locked(screen).draw(fit(&board.lines(rows), columns));
                 }
-                View::Lines if board.last_line.elapsed() >= INTERVAL => {
+                View::Lines if board.last_line.elapsed() >= interval(board.began.elapsed()) => {
                     board.last_line = Instant::now();
                     self.say(&board.line());
                 }
                 View::Lines | View::Quiet => {}
             }
-            let (next, _) =
-                self.over.wait_timeout(board, Duration::from_millis(200)).unwrap_or_else(PoisonError::into_inner);
+            let (next, _) = self.over.wait_timeout(board, FRAME).unwrap_or_else(PoisonError::into_inner);
             board = next;
         }
     }
@@ -220,28 +220,49 @@ impl Board {
     }
 
     fn whole(&self) -> String {
-        let left = self.time_left().map_or_else(|| "…".to_owned(), |seconds| format!("{} left", clock(seconds)));
-        format!("{} of {} done, {left}", self.finished, self.jobs.len())
+        format!("{} of {} done, {}", self.finished, self.jobs.len(), left(self.time_left()))
+    }
+
+    /// The bars: one for each running job, as many as there is room for, and one for all jobs.
+    fn lines(&self, rows: usize) -> Vec<Line> {
+        let mut running: Vec<&Entry> = self.jobs.values().filter(|entry| entry.running.is_some()).collect();
+        running.sort_by(|a, b| a.title.cmp(&b.title));
+        let shown = running.len().min(rows.saturating_sub(3));
+        let mut lines: Vec<Line> = running[..shown].iter().map(|entry| entry.bar()).collect();
+        let total: usize = self.jobs.values().map(|entry| entry.total).sum();
+        let hidden = if shown < running.len() { format!("{} running", running.len()) } else { String::new() };
+        lines.push(Line {
+            label: "all".to_owned(),
+            share: self.units_done() as f64 / total.max(1) as f64,
+            facts: [
+                Fact::new(1, format!("{} of {} done", self.finished, self.jobs.len())),
+                Fact::new(2, hidden),
+                Fact::new(0, left(self.time_left())),
+            ]
+            .into_iter()
+            .filter(|fact| !fact.text.is_empty())
+            .collect(),
+        });
+        lines
     }
 
     fn line(&self) -> String {
         let total: usize = self.jobs.values().map(|entry| entry.total).sum();
-        let mut running: Vec<String> = self
-            .jobs
-            .values()
-            .filter_map(|entry| {
-                let Running { last, epochs, .. } = entry.running.as_ref()?;
-                let accuracy = last.map_or(String::new(), |record| {
-                    format!(" epoch {epochs}, train {:.1} %", 100.0 * record.train_accuracy)
-                });
-                Some(format!("{} {}/{}{accuracy}", entry.title, entry.done, entry.total))
-            })
-            .collect();
+        let running = self.jobs.values().filter(|entry| entry.running.is_some()).map(|entry| {
+            let facts: Vec<String> = entry.facts().into_iter().map(|fact| fact.text).collect();
+            format!("{}: {}", entry.title, facts.join(", "))
+        });
+        let mut running: Vec<String> = running.collect();
         running.sort();
         let elapsed = clock(self.began.elapsed().as_secs_f64());
         let (done, unit, whole) = (self.units_done(), self.unit, self.whole());
         format!("{elapsed}  {done}/{total} {unit}, {whole}; {}", running.join("; "))
     }
+}
+
+/// The time left in words.
+fn left(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "estimating".to_owned(), |seconds| format!("{} left", clock(seconds)))
 }
 
 impl Entry {
@@ -255,28 +276,38 @@ impl Entry {
         }
     }
 
-    fn message(&self, running: &Running, kind: JobKind) -> String {
+    fn bar(&self) -> Line {
+        let mut facts = self.facts();
         let (units, seconds) = self.pace();
-        let left = (units > 0).then(|| seconds / units as f64 * self.total.saturating_sub(self.done) as f64);
-        let left = left.map_or_else(|| "…".to_owned(), clock);
-        match (kind, running.last) {
-            (JobKind::Train, Some(record)) => {
-                let accuracy = 100.0 * record.train_accuracy;
-                format!("epoch {} loss {:.3} train {accuracy:.1} % {left}", running.epochs, record.train_loss)
-            }
-            (JobKind::Train, None) => {
-                let loss = running.loss.map_or_else(|| "–".to_owned(), |loss| format!("{loss:.3}"));
-                format!("epoch {} loss {loss} {left}", running.epochs)
-            }
-            _ => format!("{}/{} {left}", self.done, self.total),
+        let seconds = (units > 0).then(|| seconds / units as f64 * self.total.saturating_sub(self.done) as f64);
+        facts.push(Fact::new(0, left(seconds)));
+        let share = self.done as f64 / self.total.max(1) as f64;
+        Line { label: self.title.replace(" seed ", " "), share, facts }
+    }
+
+    /// How far the job is, and what it has reached.
+    fn facts(&self) -> Vec<Fact> {
+        let Some(running) = self.running.as_ref().filter(|_| self.kind == JobKind::Train) else {
+            return vec![Fact::new(1, format!("{}/{}", self.done, self.total))];
+        };
+        // The epoch that is under way.
+        let current = self.done * self.epochs / self.total.max(1) + 1;
+        let mut facts = vec![Fact::new(1, format!("epoch {}/{}", current.min(self.epochs), self.epochs))];
+        if let Some(loss) = running.loss {
+            facts.push(Fact::new(4, format!("loss {loss:.3}")));
         }
+        if let Some(EpochRecord { train_accuracy, heldout_accuracy, .. }) = running.last {
+            facts.push(Fact::new(3, format!("train {:.1} %", 100.0 * train_accuracy)));
+            facts.push(Fact::new(2, format!("held-out {:.1} %", 100.0 * heldout_accuracy)));
+        }
+        facts
     }
 
     /// A line that says how the job ended; none if it was over before it started.
     fn ending(&self, job: &JobId, end: &End) -> Option<String> {
         let title = &self.title;
         if let End::Failed(message) = end {
-            return Some(format!("{title}: failed: {message}"));
+            return Some(format!("{title}: {}: {message}", Colour::Red.on_stderr("failed")));
         }
         let running = self.running.as_ref()?;
         let epochs = running.epochs;
@@ -285,9 +316,12 @@ impl Entry {
             format!(", train {:.1} %, held-out {:.1} %", 100.0 * train_accuracy, 100.0 * heldout_accuracy)
         });
         Some(match (job.kind, end) {
-            (JobKind::Train, End::Over(State::Diverged)) => format!("{title}: diverged in epoch {}", epochs + 1),
+            (JobKind::Train, End::Over(State::Diverged)) => {
+                format!("{title}: {} in epoch {}", Colour::Red.on_stderr("diverged"), epochs + 1)
+            }
             (JobKind::Train, End::Over(State::Stopped)) => {
-                format!("{title}: reached its target in epoch {epochs}{accuracy}")
+                let reached = Colour::Green.on_stderr("reached its target");
+                format!("{title}: {reached} in epoch {epochs}{accuracy}")
             }
             (JobKind::Train, End::Over(_)) => {
                 format!("{title}: finished after {}{accuracy}", counted(epochs, "epoch"))
@@ -305,32 +339,19 @@ impl Observer for Progress {
         match event {
             Event::JobStarted { done, total, epoch } => {
                 (entry.done, entry.total) = (*done, *total);
-                let bar = match &self.shared.view {
-                    View::Bars { all, whole } => {
-                        let bar = all.insert_before(whole, ProgressBar::new(*total as u64));
-                        bar.set_style(style());
-                        bar.set_prefix(entry.label.clone());
-                        Some(bar)
-                    }
-                    _ => None,
-                };
                 let since = Instant::now();
-                entry.running =
-                    Some(Running { since, done_before: *done, epochs: *epoch, loss: None, last: None, bar });
-                entry.show(job.kind);
+                entry.running = Some(Running { since, done_before: *done, epochs: *epoch, loss: None, last: None });
             }
             Event::Progress { done, total, loss } => {
                 (entry.done, entry.total) = (*done, *total);
                 if let Some(running) = &mut entry.running {
                     running.loss = loss.or(running.loss);
                 }
-                entry.show(job.kind);
             }
             Event::Epoch(record) => {
                 if let Some(running) = &mut entry.running {
                     (running.epochs, running.last) = (record.epoch, Some(*record));
                 }
-                entry.show(job.kind);
             }
             Event::Probe { .. } => {
                 if job.kind == JobKind::Probe {
@@ -341,15 +362,13 @@ impl Observer for Progress {
                 drop(board);
                 match &self.shared.view {
                     View::Quiet => say!("warning: {text}"),
-                    _ => self.shared.say(&format!("warning: {text}")),
+                    _ => self.shared.say(&format!("{}: {text}", Colour::Yellow.on_stderr("warning"))),
                 }
             }
             Event::JobEnded { end } => {
                 let text = entry.ending(job, end);
                 entry.pace = entry.pace();
-                if let Some(bar) = entry.running.take().and_then(|running| running.bar) {
-                    bar.finish_and_clear();
-                }
+                entry.running = None;
                 if matches!(end, End::Over(_)) {
                     entry.is_over = true;
                     board.finished += 1;
@@ -369,17 +388,5 @@ impl Observer for Progress {
         let holder = holder.map_or_else(|| "another process".to_owned(), Holder::to_string);
         let (noun, them) = if jobs == 1 { ("job is", "it") } else { ("jobs are", "them") };
         self.shared.say(&format!("{jobs} {noun} held by {holder}; waiting for {them}"));
-    }
-}
-
-impl Entry {
-    /// Updates the bar.
-    fn show(&self, kind: JobKind) {
-        let Some(running) = &self.running else { return };
-        if let Some(bar) = &running.bar {
-            bar.set_length(self.total as u64);
-            bar.set_position(self.done as u64);
-            bar.set_message(self.message(running, kind));
-        }
     }
 }

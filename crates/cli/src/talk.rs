@@ -4,7 +4,7 @@
 //! depend on it, so errors of writing are ignored here.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Says a line on standard error.
 macro_rules! say {
@@ -52,6 +52,45 @@ fn colour_at_start(text: &str) -> Option<&str> {
     const COLOURS: [&str; 7] =
         ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"];
     COLOURS.into_iter().find(|colour| text.starts_with(colour)).map(|colour| &text[..colour.len()])
+}
+
+/// A colour for words that should stand out. Only terminals get it, and only if `NO_COLOR` is not set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Colour {
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+impl Colour {
+    /// The text in this colour if standard error is a terminal.
+    pub(crate) fn on_stderr(self, text: &str) -> String {
+        self.if_wanted(text, io::stderr().is_terminal())
+    }
+
+    /// The text in this colour if standard output is a terminal.
+    #[allow(dead_code, reason = "for the tables of results")]
+    pub(crate) fn on_stdout(self, text: &str) -> String {
+        self.if_wanted(text, io::stdout().is_terminal())
+    }
+
+    fn if_wanted(self, text: &str, is_terminal: bool) -> String {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb");
+        if !is_terminal || text.is_empty() || is_set("NO_COLOR") || is_dumb {
+            return text.to_owned();
+        }
+        let code = match self {
+            Colour::Dim => 2,
+            Colour::Red => 31,
+            Colour::Green => 32,
+            Colour::Yellow => 33,
+            Colour::Cyan => 36,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
 }
 
 /// Passes on complete lines as [`plain`] text.

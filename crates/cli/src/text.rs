@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-/// The maximum width of a line.
-pub(crate) const WIDTH: usize = 80;
+use crate::screen::text_width;
 
 /// Breaks a text between words into lines of at most `width` characters, except for longer words.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
@@ -23,7 +22,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 /// Writes `head` and the wrapped text; further lines are indented by the width of `head`.
 pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
     let indent = head.chars().count();
-    for (index, line) in wrap(text, WIDTH - indent).iter().enumerate() {
+    for (index, line) in wrap(text, text_width().saturating_sub(indent).max(20)).iter().enumerate() {
         if index == 0 {
             writeln!(out, "{head}{line}")?;
         } else {
@@ -117,7 +116,7 @@ mod tests {
         let mut out = Vec::new();
         paragraph(&mut out, "head: ", &"word ".repeat(20)).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.len() <= WIDTH));
+        assert!(text.lines().all(|line| line.len() <= 80));
         assert!(text.lines().nth(1).unwrap().starts_with("      word"));
     }
 }

@@ -95,24 +95,26 @@ fn every_split_can_have_its_file() {
     let trial = trials(&scratch.path("run")).remove(0);
     let settings: toml::Table = std::fs::read_to_string(trial.join("trial.toml")).unwrap().parse().unwrap();
     let data = settings["data"].as_table().unwrap();
-    assert_eq!(data["train_file"].as_str(), Some("mine/train.txt"));
+    assert_eq!(data["train_file"].as_str(), Some(&scratch.path("mine/train.txt")[..]), "recorded from the root");
     assert_eq!(
         [&data["train"], &data["held_out"], &data["test"]].map(|size| size.as_integer().unwrap()),
         [300, 100, 60]
     );
     let shown = semfocus_in(&scratch.path(""), &["show", trial.to_str().unwrap()], "").stdout;
     assert!(shown.contains("topk:3 on my-pairs") && shown.contains("\ntest       accuracy"), "{shown}");
-    let probed = semfocus_in(&scratch.path(""), &["probe", "run", "--samples", "5"], "");
+    let probed = semfocus_in("/", &["probe", &scratch.path("run"), "--samples", "5"], "");
     assert_eq!(probed.code, 0, "{}", probed.stderr);
 
     // Files that have changed make another experiment; missing ones are named.
     let test = std::fs::read_to_string(scratch.path("mine/test.txt")).unwrap();
     std::fs::write(scratch.path("mine/test.txt"), test.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n").unwrap();
-    assert_eq!(run(&[]).code, 1);
+    let changed = run(&[]);
+    assert_eq!(changed.code, 1);
+    assert!(changed.stderr.contains("its data files have other contents now"), "{}", changed.stderr);
     std::fs::write(scratch.path("mine/test.txt"), test).unwrap();
     let missing = run(&["-s", "data.held_out_file=mine/nowhere.txt"]);
     assert_eq!(missing.code, 2, "{}", missing.stderr);
-    assert!(missing.stderr.contains("cannot read mine/nowhere.txt"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("mine/nowhere.txt: "), "{}", missing.stderr);
     let without = text.replace("held_out_file = \"mine/held-out.txt\"\n", "");
     scratch.file("mine.toml", &without);
     let without = run(&[]);
@@ -122,4 +124,39 @@ fn every_split_can_have_its_file() {
         "{}",
         without.stderr
     );
+}
+
+#[test]
+fn paths_start_at_the_experiment_file_and_do_not_change_ids() {
+    let scratch = Scratch::new("own-paths");
+    std::fs::create_dir_all(scratch.path("own/data")).unwrap();
+    let rows: String = split("train", "5", "400");
+    scratch.file("own/data/pairs.tsv", &format!("text\tlabel\n{rows}"));
+    let file = |task: &str| SMALL.replace("length = 10\n", "").replace("\"even-pairs\"", &format!("\"{task}\""));
+    scratch.file("own/pairs.toml", &file("data/pairs.tsv"));
+    let options = ["--epochs", "1", "--seeds", "1", "--mechanisms", "full,topk:3"];
+    let run = |folder: &str, path: &str, dir: &str| {
+        semfocus_in(folder, &[&["run", path, "-o", dir][..], &options].concat(), "")
+    };
+    // From three folders, by three spellings: the same trials.
+    let dirs = ["one", "two", "three"].map(|name| scratch.path(name));
+    let first = run(&scratch.path(""), "own/pairs.toml", &dirs[0]);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    assert!(first.stderr.contains("line 1 is a header (text, label) and no example"), "{}", first.stderr);
+    assert_eq!(run(&scratch.path("own/data"), "../pairs.toml", &dirs[1]).code, 0);
+    scratch.file("elsewhere.toml", &file(&scratch.path("own/data/pairs.tsv")));
+    assert_eq!(run("/", &scratch.path("elsewhere.toml"), &dirs[2]).code, 0);
+    let names =
+        |dir: &String| trials(dir).iter().map(|trial| trial.file_name().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&dirs[0]), names(&dirs[1]));
+    assert_eq!(names(&dirs[0]), names(&dirs[2]));
+    for command in [&["probe", "--samples", "5"][..], &["landscape", "--grid", "3", "--samples", "5"]] {
+        let output = semfocus_in("/", &[command, &[&dirs[0]]].concat(), "");
+        assert_eq!(output.code, 0, "{command:?}: {}", output.stderr);
+    }
+    // On the command line a path starts at the current folder, and a run whose file named it so grows.
+    let task = ["-s", "task=own/data/pairs.tsv"];
+    let grown = [&["run", "own/pairs.toml", "-o", &dirs[0], "--epochs", "2"][..], &options[2..], &task].concat();
+    let grown = semfocus_in(&scratch.path(""), &grown, "");
+    assert_eq!(grown.code, 0, "{}", grown.stderr);
 }

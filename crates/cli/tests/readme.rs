@@ -11,11 +11,15 @@ fn every_command_of_the_readme_runs() {
     let commands: Vec<(&str, Vec<&str>)> = readme
         .lines()
         .filter(|line| line.starts_with("    "))
-        .filter_map(|line| line.trim_start().split_once("cargo run --release -- "))
+        .filter_map(|line| line.split_once("cargo run --release -- ").or_else(|| line.split_once(" semfocus ")))
         .map(|(before, arguments)| {
-            let input =
-                before.strip_prefix("printf '").and_then(|rest| rest.split_once("\\n' |")).map_or("", |input| input.0);
+            let input = before
+                .trim_start()
+                .strip_prefix("printf '")
+                .and_then(|rest| rest.split_once("\\n' |"))
+                .map_or("", |input| input.0);
             // The shell takes the quotes away.
+            let arguments = arguments.split(" > ").next().unwrap_or_default();
             (input, arguments.split_whitespace().map(|argument| argument.trim_matches('"')).collect())
         })
         .collect();

@@ -30,7 +30,11 @@ impl Trial {
         IndexEntry {
             id: self.id,
             epochs: training.epochs,
-            task: task.clone(),
+            // Data files are called by their names, wherever they are.
+            task: match self.source.as_ref() {
+                Source::Task(_) => task.clone(),
+                Source::Own(own) => own.name.clone(),
+            },
             mechanism: mechanism.clone(),
             seed: *seed,
             point: self.point.clone(),
@@ -70,6 +74,17 @@ impl Plan {
         let mut steps = settings.map(|settings| Schedule::planned(settings).steps_per_epoch);
         let first = steps.next().filter(|_| !is_usual)?;
         steps.all(|other| other == first).then_some(first)
+    }
+
+    /// What a user should know about how data files were read.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        for note in self.trials.iter().flat_map(|trial| trial.source.notes()) {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        notes
     }
 
     /// The index of the run.

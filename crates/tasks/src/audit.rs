@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 
 use crate::generate::{Dataset, Split, SplitName};
+use crate::lines::shown;
 use crate::task::{Label, Token};
 
 /// Properties of a data set that bear on what its results mean.
@@ -14,6 +15,8 @@ pub struct Audit {
     pub task: String,
     /// Number of classes.
     pub classes: usize,
+    /// How each class is written.
+    pub class_names: Vec<String>,
     /// Number of token ids, including the pad token.
     pub vocabulary: usize,
     /// The length to which every sequence is padded.
@@ -85,6 +88,7 @@ impl Audit {
         let mut audit = Audit {
             task: data.name.clone(),
             classes: data.classes,
+            class_names: data.class_names.clone(),
             vocabulary: data.vocabulary,
             width: data.width,
             splits: used.iter().map(|&(name, split)| split_audit(name, split, data)).collect(),
@@ -106,6 +110,7 @@ impl Audit {
         if self.contradictions > 0 {
             findings.push(format!("Contradictions: {} sequences occur with several labels.", self.contradictions));
         }
+        findings.extend(self.rare_classes());
         for split in self.splits.iter().filter(|split| split.duplicates * 100 > split.examples) {
             findings.push(format!(
                 "Copies: {} of the {} examples of {} repeat an earlier one.",
@@ -122,6 +127,41 @@ impl Audit {
     }
 }
 
+impl Audit {
+    /// Classes with a single example, and classes that are tested but never trained on.
+    fn rare_classes(&self) -> Vec<String> {
+        let members = |class: usize| self.splits.iter().map(|split| split.labels[class]).sum::<usize>();
+        let of = |name: SplitName, class: usize| {
+            self.splits.iter().find(|split| split.split == name).map_or(0, |split| split.labels[class])
+        };
+        let has_train = self.splits.iter().any(|split| split.split == SplitName::Train);
+        let classes = || 0..self.class_names.len();
+        let single: Vec<usize> = classes().filter(|&class| members(class) == 1).collect();
+        let unseen: Vec<usize> =
+            classes().filter(|&class| has_train && members(class) > 1 && of(SplitName::Train, class) == 0).collect();
+        let mut findings = Vec::new();
+        if !single.is_empty() {
+            let (noun, verb) = if single.len() == 1 { ("class", "has") } else { ("classes", "have") };
+            findings.push(format!(
+                "Single examples: the {noun} {} {verb} only one example. A header line or a typing error looks like this.",
+                self.names(&single)
+            ));
+        }
+        if !unseen.is_empty() {
+            let (noun, verb) = if unseen.len() == 1 { ("class", "has") } else { ("classes", "have") };
+            findings.push(format!("Not in train: the {noun} {} {verb} no training example.", self.names(&unseen)));
+        }
+        findings
+    }
+
+    /// The names of some classes: the first five of them.
+    fn names(&self, classes: &[usize]) -> String {
+        let names: Vec<String> = classes.iter().take(5).map(|&class| shown(&self.class_names[class])).collect();
+        let more = classes.len().saturating_sub(5);
+        if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
+    }
+}
+
 impl Baseline {
     fn conclusion(&self) -> Option<String> {
         let Baseline { name, looks_at, accuracy, above_majority } = self;
@@ -133,6 +173,9 @@ impl Baseline {
             "majority-class" => return None,
             "token-counts" if *accuracy > 0.95 => {
                 "The order of the tokens does not matter: how often each one occurs determines the label."
+            }
+            "bag-of-tokens" if *accuracy > 0.95 => {
+                "A shortcut: a model can reach such an accuracy without regard to the order of the tokens."
             }
             _ if *accuracy > 0.95 => {
                 "A shortcut: a model can reach such an accuracy without reading the rest of the sequence."

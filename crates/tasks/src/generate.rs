@@ -311,6 +311,8 @@ pub struct Dataset {
     pub vocabulary: usize,
     /// Number of classes.
     pub classes: usize,
+    /// How each class is written.
+    pub class_names: Vec<String>,
     /// Id of the pad token.
     pub pad: Token,
     /// The length to which every sequence is padded.
@@ -333,6 +335,7 @@ impl Dataset {
             name: task.name.to_owned(),
             vocabulary: task.vocabulary(),
             classes: task.classes.len(),
+            class_names: task.classes.iter().map(|class| class.text.to_owned()).collect(),
             pad: task.pad(),
             width: task.length_for(settings).width(),
             train: make(SplitName::Train)?,

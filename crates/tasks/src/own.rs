@@ -1,12 +1,13 @@
 //! Data files of your own.
 //!
-//! One example per line: tokens separated by blanks, a tab, the label. If all tokens of all files are whole numbers, they
+//! One example per line: tokens separated by blanks, a tab, the label; or CSV, or JSON lines. If all tokens of all files are whole numbers, they
 //! are used as token ids. Otherwise they are symbols, which get ids in ascending order of their bytes. The same goes for
 //! labels. The order of the lines does not matter for the ids. A file that begins with the header of the interchange
 //! format is read as such: round brackets are dropped, and ListOps expressions get the ids of the task `listops` and are
 //! checked against their labels.
 
 mod reading;
+mod rows;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -38,6 +39,7 @@ pub struct OwnData {
     labels: Vec<Label>,
     /// How many examples the file of each split has; none if a single file is to be split.
     file_sizes: Option<Sizes>,
+    notes: Vec<String>,
 }
 
 impl OwnData {
@@ -69,20 +71,15 @@ impl OwnData {
         for (lines, count) in files.into_iter().zip(&mut counts) {
             *count = reading.file(lines)?;
         }
-        let (names, header_lines) = (reading.file_names(), reading.header_lines());
+        let (names, lines) = (reading.file_names(), reading.line_numbers());
         let [train, held_out, test] = counts;
         let data = OwnData { file_sizes: Some(Sizes { train, held_out, test }), ..reading.finish(name)? };
-        data.check_disjoint(&names, header_lines)?;
+        data.check_disjoint(&names, &lines)?;
         Ok(data)
     }
 
-    fn check_disjoint(&self, files: &[String], header_lines: usize) -> Result<(), ReadError> {
-        // Every line but the header holds an example.
-        let place = |index: usize| {
-            let split = self.split_of(index);
-            let before: usize = SplitName::ALL.into_iter().take(split as usize).map(|s| self.file_size(s)).sum();
-            (split, index - before + 1 + header_lines)
-        };
+    fn check_disjoint(&self, files: &[String], lines: &[u32]) -> Result<(), ReadError> {
+        let place = |index: usize| (self.split_of(index), lines[index] as usize);
         let mut seen: HashMap<&[Token], usize> = HashMap::new();
         let (mut first, mut examples) = (None, 0);
         for (index, (tokens, _)) in self.iter().enumerate() {
@@ -122,6 +119,11 @@ impl OwnData {
     pub fn iter(&self) -> impl Iterator<Item = (&[Token], Label)> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).zip(&self.labels).map(|((start, &end), &label)| (&self.tokens[start..end], label))
+    }
+
+    /// What a user should know about how the files were read, such as that a line was taken as a header.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// How many examples the file of each split has; none if a single file is to be split.
@@ -181,6 +183,7 @@ impl OwnData {
             name: self.name.clone(),
             vocabulary: self.alphabet.len() + 1,
             classes: self.classes.len(),
+            class_names: self.classes.clone(),
             pad,
             width,
             train,

@@ -127,6 +127,14 @@ impl Source {
         }
     }
 
+    /// What a user should know about how data files were read.
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Source::Task(_) => &[],
+            Source::Own(own) => own.notes(),
+        }
+    }
+
     /// A checksum of the contents of all data files; none for a task, which is determined by its name.
     pub fn checksum(&self) -> Option<u64> {
         match self {

@@ -29,6 +29,14 @@ proptest! {
         let _ = parse(&bytes);
         let with_header = [b"Source\tTarget\n", &bytes[..]].concat();
         let _ = parse(&with_header);
+        for file in ["a.csv", "a.jsonl"] {
+            let _ = OwnData::parse("mine".to_owned(), Lines::new(file, Cursor::new(&bytes)));
+        }
+    }
+
+    #[test]
+    fn nearly_right_csv_never_panics(text in "(text,label\n)?([a\",é ]{0,12}\n){0,8}") {
+        let _ = parse_as("a.csv", &text);
     }
 
     #[test]
@@ -220,4 +228,92 @@ fn labels_of_lines() {
     assert_eq!(complaint("").1, "the line has no tokens");
     assert_eq!(complaint("-1").0, 1);
     assert_eq!(complaint("1 99999999999999999999").0, 3);
+}
+
+fn parse_as(file: &str, text: &str) -> Result<OwnData, ReadError> {
+    OwnData::parse("mine".to_owned(), Lines::new(file, Cursor::new(text.as_bytes())))
+}
+
+fn contents(data: &OwnData) -> Vec<(Vec<&str>, &str)> {
+    let word = |token: &Token| data.alphabet[usize::from(*token)].as_str();
+    data.iter()
+        .map(|(tokens, label)| (tokens.iter().map(word).collect(), &data.classes[usize::from(label)][..]))
+        .collect()
+}
+
+#[test]
+fn csv_and_json_lines_hold_the_same_examples_as_tabs() {
+    let tabs = parse_as("a.tsv", "good film\tyes\nbad , film\tno\n").unwrap();
+    for (file, text) in [
+        ("a.csv", "good film,yes\n\"bad , film\",no\n"),
+        ("a.csv", "text,label\r\ngood film,yes\r\n\"bad , film\", no\r\n"),
+        ("a.CSV", "\u{feff}id,Label,Text\n1,yes,good film\n2,no,\"bad , film\"\n"),
+        ("a.txt", "label\tid\tsentence\nyes\t1\tgood film\nno\t2\tbad , film\n"),
+        ("a.csv", "good film\tyes\nbad , film\tno\n"),
+        (
+            "a.jsonl",
+            "{\"text\": \"good film\", \"label\": \"yes\"}\n{\"label\": \"no\", \"tokens\": [\"bad\", \",\", \"film\"]}\n",
+        ),
+    ] {
+        let data = parse_as(file, text).unwrap();
+        assert_eq!((contents(&data), data.checksum()), (contents(&tabs), tabs.checksum()), "{text}");
+    }
+    let quoted = parse_as("a.csv", "\"say \"\"hi\"\"\",1\n").unwrap();
+    assert_eq!(contents(&quoted), [(vec!["say", "\"hi\""], "1")]);
+    let ids = parse_as("a.jsonl", "{\"tokens\": [0, 3, 1], \"label\": 1}\n{\"tokens\": [2, 2], \"label\": 0}").unwrap();
+    assert_eq!(ids.checksum(), parse(b"0 3 1\t1\n2 2\t0\n").unwrap().checksum());
+}
+
+#[test]
+fn mistakes_in_csv_and_json_lines_are_explained() {
+    let complaint = |file: &str, text: &str| parse_as(file, text).unwrap_err().to_string();
+    for (file, text, expected) in [
+        (
+            "a.csv",
+            "a b,1\nc, d,0\n",
+            "a.csv, line 2, column 7: the line has 3 columns instead of 2; text that contains commas",
+        ),
+        ("a.csv", "1,a b,yes\n", "a.csv, line 1, column 1: a CSV file needs two columns"),
+        ("a.csv", "text,label\na b,\n", "a.csv, line 2, column 5: the label is missing"),
+        ("a.csv", "a,1\n\"b,1\n", "a.csv, line 2, column 1: the quote is not closed"),
+        ("a.csv", "a,1\n\"b\"c,1\n", "a.csv, line 2, column 4: a comma must follow the closing quote"),
+        ("a.csv", "a,very good\n", "a.csv, line 1, column 7: the label must be a single word"),
+        ("a.csv", "a,1\n\n", "a.csv, line 2, column 1: the line is empty"),
+        ("a.csv", "a,1\n  ,1\n", "a.csv, line 2, column 1: the line has no tokens"),
+        ("a.jsonl", "{\"text\": \"a\"}\n", "a.jsonl, line 1, column 1: the object has no `label`"),
+        ("a.jsonl", "{\"label\": 1}\n", "the object has no `tokens` or `text`; every line must hold an object such as"),
+        ("a.jsonl", "{\"text\": \"a\", \"label\": 1.5}\n", "a label is a word or a whole number, not `1.5`"),
+        ("a.jsonl", "{\"tokens\": [\"a b\"], \"label\": 1}\n", "the token `a b` has a blank in it"),
+        ("a.json", "[{\"text\": \"a\"}]\n", "a.json, line 1, column 0"),
+        ("a.txt", "a b,1\n", "a tab and a label must follow the tokens; a file with commas must be called .csv"),
+        ("a.txt", "{\"text\": \"a\"}\n", "a file of JSON objects .jsonl"),
+    ] {
+        let found = complaint(file, text);
+        let expected = expected.replace(", line 1, column 0", ", line 1, column");
+        assert!(found.contains(&expected), "{found}");
+    }
+}
+
+#[test]
+fn a_header_is_no_example_and_this_is_said() {
+    let rows: String = (0..30).map(|i| format!("{i} {}\t{}\n", i % 7, i % 2)).collect();
+    let plain = parse(rows.as_bytes()).unwrap();
+    assert!(plain.notes().is_empty());
+    let named = parse(format!("text\tlabel\n{rows}").as_bytes()).unwrap();
+    assert_eq!((named.len(), named.checksum()), (30, plain.checksum()));
+    assert_eq!(named.notes(), ["mine.txt: line 1 is a header (text, label) and no example"]);
+    // Columns with other names are examples, but do not go unnoticed.
+    let other = parse(format!("phrase\tsentiment\n{rows}").as_bytes()).unwrap();
+    assert_eq!((other.len(), other.classes.len()), (31, 3));
+    assert_eq!(
+        other.notes(),
+        [
+            "mine.txt: the label of line 1, `sentiment`, occurs nowhere else; if this is a header, call its columns `text` \
+          and `label` or remove the line"
+        ]
+    );
+    let audit = semfocus_tasks::Audit::new(&other.dataset(&with_sizes(100, 100, 100), 1));
+    assert_eq!(audit.class_names, ["0", "1", "sentiment"]);
+    let found = audit.findings.iter().any(|finding| finding.contains("the class `sentiment` has only one example"));
+    assert!(found, "{:?}", audit.findings);
 }

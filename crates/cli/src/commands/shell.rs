@@ -1,12 +1,14 @@
 //! `semfocus completions` and `semfocus man`: generated from the same definitions as the help.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command as Process;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args as ClapArgs, Command};
+use clap::{Args as ClapArgs, Command, ValueHint};
 use clap_complete::Shell;
 use semfocus_core::experiment::presets;
+use semfocus_core::{Metric, Scale, settings};
 use semfocus_lab::Lab;
 
 use crate::Error;
@@ -19,7 +21,7 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ManArgs {
-    /// Write one page per command into this folder [default: print the main page]
+    /// Write one page per command into this folder [default: show the main page, or print its source into a pipe]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -36,22 +38,43 @@ pub(crate) fn completions(
     Ok(out.write_all(&script)?)
 }
 
-/// The command with the names of experiments, mechanisms and tasks as values of its arguments. For completion only: more
-/// than these values are allowed.
+/// The command with the names of experiments, mechanisms, tasks, settings, scales and metrics as values of its arguments. For
+/// completion only: more than these values are allowed.
 fn with_names(command: Command, lab: &Lab) -> Command {
-    let presets = || PossibleValuesParser::new(presets().iter().map(|preset| preset.name.clone()));
-    let mechanisms = || PossibleValuesParser::new(lab.mechanisms.iter().map(|info| info.example().to_string()));
-    let tasks = || PossibleValuesParser::new(lab.tasks.iter().map(|task| task.name));
-    let mut command = command.mut_subcommand("run", |run| run.mut_arg("experiment", |arg| arg.value_parser(presets())));
-    for name in ["run", "bench", "probe", "landscape", "sharpness"] {
-        command =
-            command.mut_subcommand(name, |command| command.mut_arg("mechanisms", |arg| arg.value_parser(mechanisms())));
-    }
-    command.mut_subcommand("data", |data| {
-        ["generate", "label", "show", "audit"].into_iter().fold(data, |data, name| {
-            data.mut_subcommand(name, |command| command.mut_arg("task", |arg| arg.value_parser(tasks())))
-        })
-    })
+    let experiments: Vec<String> = presets().iter().map(|preset| preset.name.clone()).collect();
+    let mechanisms: Vec<String> = lab.mechanisms.iter().map(|info| info.example().to_string()).collect();
+    let tasks: Vec<String> = lab.tasks.iter().map(|task| task.name.to_owned()).collect();
+    let settings: Vec<String> = settings::all()
+        .iter()
+        .filter(|setting| !["mechanism", "seed"].contains(&setting.path))
+        .map(|setting| format!("{}=", setting.path))
+        .collect();
+    let scales: Vec<String> = Scale::ALL.iter().map(Scale::to_string).collect();
+    let metrics: Vec<String> = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect();
+    let values = [
+        ("experiment", &experiments),
+        ("mechanisms", &mechanisms),
+        ("task", &tasks),
+        ("set", &settings),
+        ("scale", &scales),
+        ("goal", &metrics),
+    ];
+    with_values(command, &values)
+}
+
+/// The command and its subcommands, in which arguments with these ids have these values; other arguments that name a folder or
+/// file are completed as such.
+fn with_values(command: Command, values: &[(&str, &Vec<String>)]) -> Command {
+    let command = command.mut_args(|arg| {
+        let named = values.iter().find(|(id, _)| arg.get_id() == id);
+        let is_folder = ["output", "dir", "runs", "trial"].iter().any(|id| arg.get_id() == id);
+        match named {
+            Some((_, values)) => arg.value_parser(PossibleValuesParser::new(values.iter().cloned())),
+            None if is_folder => arg.value_hint(ValueHint::AnyPath),
+            None => arg,
+        }
+    });
+    command.mut_subcommands(|inner| with_values(inner, values))
 }
 
 /// The name of this program, which may be one of the user's own.
@@ -61,12 +84,28 @@ fn program_name() -> String {
     name.unwrap_or_else(|| "semfocus".to_owned())
 }
 
-pub(crate) fn man(args: &ManArgs, command: Command, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn man(args: &ManArgs, mut command: Command, out: &mut dyn Write) -> Result<(), Error> {
     match &args.output {
+        // A terminal is for reading, not for the source of the page.
+        None if io::stdout().is_terminal() => match show_page(&command) {
+            true => Ok(()),
+            false => Ok(write!(out, "{}", command.render_long_help())?),
+        },
         None => Ok(clap_mangen::Man::new(command).render(out)?),
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
             Ok(clap_mangen::generate_to(command, dir)?)
         }
     }
+}
+
+/// Shows the page with the program `man`, if there is one.
+fn show_page(command: &Command) -> bool {
+    let path = std::env::temp_dir().join(format!("{}-{}.1", program_name(), std::process::id()));
+    let mut page = Vec::new();
+    let is_written = clap_mangen::Man::new(command.clone()).render(&mut page).is_ok()
+        && semfocus_store::files::write_whole(&path, &page).is_ok();
+    let is_shown = is_written && Process::new("man").arg(&path).status().is_ok_and(|status| status.success());
+    let _ = std::fs::remove_file(&path); // a file that was not written is not there
+    is_shown
 }

@@ -1,7 +1,7 @@
 //! `semfocus show`: everything about one trial.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
@@ -57,7 +57,9 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
     let number = seed_name(settings.seed);
     let seed = if number == settings.seed { String::new() } else { format!(" ({})", settings.seed) };
-    writeln!(out, "           {} on {}, seed {number}{seed}", settings.mechanism, settings.task)?;
+    let task = Path::new(&settings.task).file_name().filter(|_| settings.data_checksum.is_some());
+    let task = task.map_or_else(|| settings.task.clone(), |name| name.to_string_lossy().into_owned());
+    writeln!(out, "           {} on {task}, seed {number}{seed}", settings.mechanism)?;
     // Earlier versions did not record the steps.
     let steps = epochs
         .last()

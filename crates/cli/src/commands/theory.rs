@@ -1,6 +1,6 @@
 //! `semfocus theory`: the conditions under which top-k attention has the better guarantee.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -11,7 +11,11 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::output::emit;
+use crate::talk::say;
 use crate::text::paragraph;
+
+/// Rows of data that a terminal gets; files and pipes get all.
+const SHOWN_ROWS: usize = 10;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -65,6 +69,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     match &args.what {
         What::Check(args) => check(args, out),
         What::Regions(args) => match &args.output {
+            None if io::stdout().is_terminal() => {
+                let csv = regions::csv();
+                csv.lines().take(SHOWN_ROWS + 1).try_for_each(|line| writeln!(out, "{line}"))?;
+                let more = csv.lines().count().saturating_sub(SHOWN_ROWS + 1);
+                out.flush()?;
+                say!("… and {more} more rows: redirect them into a file, or use -o DIR for a file and figures");
+                Ok(())
+            }
             None => Ok(out.write_all(regions::csv().as_bytes())?),
             Some(dir) => write_regions(dir, out),
         },

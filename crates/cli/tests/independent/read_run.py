@@ -1,5 +1,6 @@
 """Reads a run with the line of the README. Usage: read_run.py RUN (a finished run of even-pairs with --smoke)"""
 
+import glob
 import pathlib
 import sys
 
@@ -8,7 +9,7 @@ import pandas as pd
 root = pathlib.Path(__file__).resolve().parents[4]
 lines = [line for line in (root / "README.md").read_text().splitlines() if line.startswith("df = ")]
 assert len(lines) == 1, "the README shows one line"
-scope = {"pd": pd, "run": sys.argv[1]}
+scope = {"glob": glob, "pd": pd, "run": sys.argv[1]}
 exec(lines[0], scope)
 df = scope["df"]
 assert list(df.columns[:10]) == [

@@ -255,6 +255,14 @@ fn checked(path: &str, key: &Place, given: &Given) -> Result<&'static str, Exper
 }
 
 fn unknown(path: &str, place: &Place) -> ExperimentError {
+    // In a file these keys are read before.
+    if KEYS.contains(&path) {
+        let help = match path {
+            "mechanisms" => "use --mechanisms full,topk:5",
+            _ => "write it in an experiment file",
+        };
+        return ExperimentError::new(format!("`{path}` is not a setting of a trial")).at(place).help(help);
+    }
     let error = ExperimentError::new(format!("unknown setting `{}`", shortened(path))).at(place);
     let names = settings::all().iter().map(|setting| setting.path).filter(|path| !["mechanism", "seed"].contains(path));
     let near = nearest(path, names.clone().chain(KEYS));

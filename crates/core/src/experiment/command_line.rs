@@ -1,14 +1,16 @@
 //! The layer of the command line: `key=value`, and options for what is changed most often.
 
+use std::path::Path;
+
 use toml::Value;
 
-use super::Request;
 use super::body::{self, Body, Given};
 use super::error::{ExperimentError, Place};
+use super::{Known, Request, paths};
 use crate::settings;
 
 /// Reads the layer. A value with commas, or a list, makes an axis of the grid.
-pub(super) fn command_line(request: &Request) -> Result<Body, ExperimentError> {
+pub(super) fn command_line(request: &Request, known: &dyn Known) -> Result<Body, ExperimentError> {
     let mut body = Body::default();
     for text in &request.overrides {
         add(&mut body, text)?;
@@ -25,6 +27,7 @@ pub(super) fn command_line(request: &Request) -> Result<Body, ExperimentError> {
         let place = Place::Option(format!("--epochs {epochs}"));
         body.set("training.epochs", &place, Given { value: Value::Integer(epochs as i64), place: place.clone() })?;
     }
+    paths::make_absolute(&mut body, Path::new(""), known);
     Ok(body)
 }
 

@@ -9,6 +9,7 @@ mod command_line;
 mod error;
 mod expect;
 mod growth;
+mod paths;
 mod presets;
 
 use std::collections::HashSet;
@@ -141,7 +142,7 @@ pub struct Experiment {
 impl Experiment {
     /// Resolves a request: reads and merges all layers.
     pub fn resolve(request: &Request, known: &dyn Known) -> Result<Self, ExperimentError> {
-        let (file_name, layers) = layers_of(&request.experiment)?;
+        let (file_name, layers) = layers_of(&request.experiment, known)?;
         let is_preset = presets::find(&request.experiment).is_some();
         let scale = request.scale.unwrap_or(if is_preset { Scale::Quick } else { Scale::Full });
         let full = Experiment::merge(file_name.clone(), &layers, Scale::Full, known)?;
@@ -155,7 +156,7 @@ impl Experiment {
             experiment.shrink();
         }
         let before = experiment.clone();
-        experiment.apply(&command_line(request)?, known)?;
+        experiment.apply(&command_line(request, known)?, known)?;
         experiment.check_size()?;
         experiment.name_parts = experiment.name_parts(&before, known)?;
         experiment.written = Some(Box::new(written));
@@ -468,7 +469,7 @@ impl Experiment {
 }
 
 /// The layers that a name or a path stands for: bases first.
-fn layers_of(experiment: &str) -> Result<(String, Vec<Body>), ExperimentError> {
+fn layers_of(experiment: &str, known: &dyn Known) -> Result<(String, Vec<Body>), ExperimentError> {
     let path = Path::new(experiment);
     let is_path = experiment.contains(['/', '\\']) || path.extension().is_some_and(|extension| extension == "toml");
     if !is_path {
@@ -478,7 +479,8 @@ fn layers_of(experiment: &str) -> Result<(String, Vec<Body>), ExperimentError> {
         let error = ExperimentError::new(format!("cannot read {experiment}: {error}"));
         error.help("give the path of an experiment file, or the name of a preset: `semfocus list experiments`")
     })?;
-    let body = Body::parse(experiment, &text)?;
+    let mut body = Body::parse(experiment, &text)?;
+    paths::make_absolute(&mut body, path.parent().unwrap_or(Path::new("")), known);
     if let Some(panel) = body.panels.keys().next() {
         let message = format!("{experiment} has panels, such as `{panel}`, which only presets may have");
         return Err(ExperimentError::new(message).help("write one file for each of them"));

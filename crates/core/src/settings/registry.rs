@@ -358,7 +358,11 @@ fn data() -> Vec<Setting> {
                 Ok(())
             },
         ),
-        file("data.train_file", "own data in separate files: the training examples", field!(data.files.train)),
+        file(
+            "data.train_file",
+            "own data in separate files: the training examples, as tab-separated text, .csv or .jsonl",
+            field!(data.files.train),
+        ),
         file("data.held_out_file", "own data in separate files: the held-out examples", field!(data.files.held_out)),
         file("data.test_file", "own data in separate files: the test examples", field!(data.files.test)),
         count(

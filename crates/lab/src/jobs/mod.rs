@@ -46,6 +46,11 @@ pub trait Job: Sync {
     /// Units of work in all, as far as they are known before it starts: steps, cells, products.
     fn units(&self) -> usize;
 
+    /// Epochs that its units make; 0 if it does not train.
+    fn epochs(&self) -> usize {
+        0
+    }
+
     /// Bytes of memory that it needs on so many threads, by estimate; 0 if that is too little to matter.
     fn memory(&self, _lab: &Lab, _threads: usize) -> u64 {
         0

@@ -213,6 +213,10 @@ impl Job for Train {
         self.trial.steps()
     }
 
+    fn epochs(&self) -> usize {
+        self.trial.settings.training.epochs
+    }
+
     fn memory(&self, lab: &Lab, threads: usize) -> u64 {
         memory::needed(lab, &self.trial, threads)
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::BufRead;
 
 use super::OwnData;
-use crate::formats::TSV_HEADER;
-use crate::lines::{LineError, Lines, MAX_LABEL, MAX_TOKEN, ReadError, end_column, shown, whole_number, words};
+use super::rows::{Layout, Row};
+use crate::lines::{LineError, Lines, MAX_LABEL, MAX_TOKEN, ReadError, shown, whole_number};
 use crate::task::Token;
 use crate::tasks::listops;
 use semfocus_core::data::MAX_LENGTH;
@@ -14,13 +14,17 @@ use semfocus_core::data::MAX_LENGTH;
 #[derive(Default)]
 pub(super) struct Reading {
     files: Vec<String>,
-    is_tsv: bool,
+    notes: Vec<String>,
+    /// How the lines of the file at hand are divided.
+    layout: Layout,
     is_listops: bool,
     tokens: Words,
     classes: Words,
     sequence: Vec<u32>,
     ends: Vec<usize>,
     labels: Vec<u32>,
+    /// The line of every example in its file.
+    lines: Vec<u32>,
 }
 
 impl Reading {
@@ -33,14 +37,20 @@ impl Reading {
             let number = lines.number() + 1;
             let Some(line) = lines.read()? else { break };
             if number == 1 {
-                let has_header = line == TSV_HEADER;
-                if self.files.len() > 1 && has_header != self.is_tsv {
+                let opening = Layout::detect(&file, line).map_err(|error| error.in_line(&file, number))?;
+                let (has_header, expected) =
+                    [opening.layout, self.layout].map(|layout| layout == Layout::Interchange).into();
+                if self.files.len() > 1 && has_header != expected {
                     let begins = if has_header { "begins" } else { "does not begin" };
                     let first = &self.files[0];
                     return Err(whole(format!("{begins} with the header `Source<TAB>Target`, unlike {first}")));
                 }
-                self.is_tsv = has_header;
-                if has_header {
+                self.layout = opening.layout;
+                if opening.is_header {
+                    if !has_header {
+                        let names = line.replace(['\t', ','], ", ");
+                        self.notes.push(format!("{file}: line 1 is a header ({names}) and no example"));
+                    }
                     continue;
                 }
             }
@@ -56,9 +66,9 @@ impl Reading {
         self.files.clone()
     }
 
-    /// How many lines precede the first example of every file.
-    pub(super) fn header_lines(&self) -> usize {
-        usize::from(self.is_tsv)
+    /// The line of every example in its file.
+    pub(super) fn line_numbers(&self) -> Vec<u32> {
+        self.lines.clone()
     }
 
     pub(super) fn finish(self, name: String) -> Result<OwnData, ReadError> {
@@ -75,6 +85,7 @@ impl Reading {
         } else {
             self.classes.ids("label", MAX_LABEL).map_err(place)?
         };
+        let notes = self.notes.iter().cloned().chain(self.suspected_headers()).collect();
         Ok(OwnData {
             name,
             alphabet,
@@ -84,37 +95,46 @@ impl Reading {
             ends: self.ends,
             labels: self.labels.iter().map(|&word| label_ids[word as usize]).collect(),
             file_sizes: None,
+            notes,
         })
     }
 
-    fn line(&mut self, line: &str, number: usize) -> Result<(), LineError> {
-        let Some((sequence, rest)) = line.split_once('\t') else {
-            return match line.trim() {
-                "" => LineError::at(1, "the line is empty; every line must hold tokens, a tab and a label"),
-                _ => LineError::at(end_column(line), "a tab and a label must follow the tokens"),
-            };
+    /// First lines whose label occurs nowhere else, which makes them look like headers.
+    fn suspected_headers(&self) -> Vec<String> {
+        const ENOUGH: usize = 20;
+        let mut members = vec![0usize; self.classes.words.len()];
+        self.labels.iter().for_each(|&label| members[label as usize] += 1);
+        if self.labels.len() < ENOUGH {
+            return Vec::new();
+        }
+        let words = self.classes.words.iter().zip(&members);
+        let suspects = words.filter(|(word, members)| **members == 1 && word.place.line == 1);
+        let note = |(Word { text, place }, _): (&Word, &usize)| {
+            let file = &self.files[place.file];
+            format!(
+                "{file}: the label of line 1, {}, occurs nowhere else; if this is a header, call its columns `text` and \
+                 `label` or remove the line",
+                shown(text)
+            )
         };
-        let label_column = end_column(sequence) + 1;
-        let label = rest.trim_matches(' ');
-        if label.is_empty() {
-            return LineError::at(label_column, "a label must follow the tab");
-        }
-        if let Some(place) = label.find(['\t', ' ']) {
-            let blanks = rest.len() - rest.trim_start_matches(' ').len();
-            let column = label_column + blanks + label[..place].chars().count();
-            return LineError::at(column, "the label must be a single word at the end of the line");
-        }
+        suspects.map(note).collect()
+    }
+
+    fn line(&mut self, line: &str, number: usize) -> Result<(), LineError> {
+        let Row { words, label, label_column, end } = self.layout.row(line)?;
+        let has_brackets = self.layout == Layout::Interchange;
         let (start, file) = (self.sequence.len(), self.files.len() - 1);
         let (mut columns, mut depth) = (Vec::new(), 0usize);
-        for (column, word) in words(sequence) {
+        for (column, word) in &words {
+            let (column, word) = (*column, word.as_ref());
             match word {
-                "(" if self.is_tsv => depth += 1,
-                ")" if self.is_tsv => match depth.checked_sub(1) {
+                "(" if has_brackets => depth += 1,
+                ")" if has_brackets => match depth.checked_sub(1) {
                     Some(less) => depth = less,
                     None => return LineError::at(column, "`)` without a matching `(`"),
                 },
                 _ => {
-                    if self.is_tsv && self.labels.is_empty() && word.starts_with('[') {
+                    if has_brackets && self.labels.is_empty() && word.starts_with('[') {
                         self.is_listops = true;
                     }
                     if columns.len() == MAX_LENGTH {
@@ -126,16 +146,18 @@ impl Reading {
             }
         }
         if depth > 0 {
-            return LineError::at(end_column(sequence), format!("{depth} `(` without a matching `)`"));
+            return LineError::at(end, format!("{depth} `(` without a matching `)`"));
         }
         if columns.is_empty() {
-            return LineError::at(1, "the line has no tokens before the tab");
+            let place = if matches!(self.layout, Layout::Tabs | Layout::Interchange) { " before the tab" } else { "" };
+            return LineError::at(1, format!("the line has no tokens{place}"));
         }
         if self.is_listops {
-            self.check_listops(start, &columns, label, label_column, end_column(sequence))?;
+            self.check_listops(start, &columns, &label, label_column, end)?;
         }
         self.ends.push(self.sequence.len());
-        self.labels.push(self.classes.number(label, Place { file, line: number, column: label_column }));
+        self.lines.push(u32::try_from(number).unwrap_or(u32::MAX));
+        self.labels.push(self.classes.number(&label, Place { file, line: number, column: label_column }));
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Shape, find};
 use crate::Error;
 use crate::output::emit;
-use crate::text::paragraph;
+use crate::text::{paragraph, shortened};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -61,7 +61,7 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         audit.splits.iter().map(|s| format!("{:>12}", s.split)).collect::<String>()
     )?;
     for class in (0..*classes).take(MOST_CLASSES) {
-        write!(out, "  {class:<15}")?;
+        write!(out, "  {:<15}", shortened(&audit.class_names[class], 15))?;
         for split in &audit.splits {
             write!(out, "{:>10.1} %", 100.0 * split.labels[class] as f64 / split.examples as f64)?;
         }

@@ -8,11 +8,12 @@ use semfocus_tasks::OwnData;
 
 use super::FormatArg;
 use crate::Error;
-use crate::output::write_file;
+use crate::output::{ForTerminal, write_file};
+use crate::talk::say;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Data file: tokens, a tab and a label on every line, or a file in the interchange format
+    /// Data file: tokens, a tab and a label on every line, or CSV (.csv), or JSON lines (.jsonl)
     file: PathBuf,
     /// How examples are written
     #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let data = OwnData::read(&args.file)?;
+    data.notes().iter().for_each(|note| say!("note: {note}"));
     let writer = data.writer(args.format.into())?;
     let write = |out: &mut dyn Write| -> Result<(), Error> {
         writer.header(out)?;
@@ -35,6 +37,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     };
     match &args.output {
         Some(path) => write_file(path, args.force, write),
-        None => write(out),
+        None => {
+            let mut out = ForTerminal::new(out);
+            write(&mut out)?;
+            out.finish();
+            Ok(())
+        }
     }
 }

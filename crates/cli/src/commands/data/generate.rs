@@ -9,7 +9,7 @@ use semfocus_tasks::{Examples, SplitName, Writer};
 
 use super::{FormatArg, Shape, task_only};
 use crate::Error;
-use crate::output::write_file;
+use crate::output::{ForTerminal, write_file};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -66,6 +66,11 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     };
     match &args.output {
         Some(path) => write_file(path, args.force, write),
-        None => write(out),
+        None => {
+            let mut out = ForTerminal::new(out);
+            write(&mut out)?;
+            out.finish();
+            Ok(())
+        }
     }
 }

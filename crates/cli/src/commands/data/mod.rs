@@ -13,6 +13,7 @@ use semfocus_lab::Lab;
 use semfocus_tasks::{DataSettings, FileSet, Format, Length, ListOps, Source, SourceError, TaskInfo};
 
 use crate::Error;
+use crate::talk::say;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -46,9 +47,11 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     }
 }
 
-/// A task, or a data file.
+/// A task, or a data file; what is to be known about how the file was read goes to standard error.
 fn find(lab: &Lab, name: &str) -> Result<Source, SourceError> {
-    Source::find(name, &lab.tasks, &FileSet::default())
+    let source = Source::find(name, &lab.tasks, &FileSet::default())?;
+    source.notes().iter().for_each(|note| say!("note: {note}"));
+    Ok(source)
 }
 
 /// A task. For a data file, an error that says why it cannot be used.

@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::{Shape, find};
 use crate::Error;
 use crate::output::emit;
-use crate::text::{WIDTH, paragraph, wrap};
+use crate::screen::text_width;
+use crate::text::{paragraph, wrap};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -111,7 +112,7 @@ fn print_task(args: &Args, task: &TaskInfo, examples: &[Worked], out: &mut dyn W
     print_alphabet(task, out)?;
     for (number, example) in examples.iter().enumerate() {
         writeln!(out, "\nExample {}, {} tokens", number + 1, example.tokens.len())?;
-        wrap(&example.text, WIDTH - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+        wrap(&example.text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         writeln!(out)?;
         print_steps(&example.steps, out)?;
         writeln!(out, "  Label {}: {}.", example.label, example.meaning)?;
@@ -131,7 +132,7 @@ fn print_task(args: &Args, task: &TaskInfo, examples: &[Worked], out: &mut dyn W
 /// Prints steps unchanged if they fit, otherwise wrapped and indented.
 fn print_steps(steps: &[String], out: &mut dyn Write) -> Result<(), Error> {
     for step in steps {
-        if step.chars().count() + 2 <= WIDTH {
+        if step.chars().count() + 2 <= text_width() {
             writeln!(out, "  {step}")?;
         } else {
             paragraph(out, "  ", step)?;
@@ -159,7 +160,7 @@ fn full_example(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(),
     };
     writeln!(out, "\nWhat a model is given: ids, usually {kind}. Here with label {}:", example.label)?;
     let ids: Vec<String> = example.tokens.iter().map(u16::to_string).collect();
-    let lines = wrap(&ids.join(" "), WIDTH - 4);
+    let lines = wrap(&ids.join(" "), text_width() - 4);
     for line in lines.iter().take(3) {
         writeln!(out, "    {line}")?;
     }
@@ -198,7 +199,7 @@ fn print_file(data: &OwnData, examples: &[Worked], out: &mut dyn Write) -> Resul
     paragraph(out, "", &facts)?;
     for (number, Worked { tokens, text, label, meaning, .. }) in examples.iter().enumerate() {
         writeln!(out, "\nExample {}, {} tokens", number + 1, tokens.len())?;
-        wrap(text, WIDTH - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+        wrap(text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         writeln!(out, "  Label {label}: {meaning}")?;
     }
     Ok(())

@@ -16,7 +16,8 @@ use serde::Serialize;
 use super::status::runs;
 use crate::Error;
 use crate::output::emit;
-use crate::text::{WIDTH, paragraph, wrap};
+use crate::screen::text_width;
+use crate::text::{paragraph, wrap};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -122,7 +123,7 @@ fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> 
     let widths = [width(0), width(1), width(2)];
     let indent = widths.iter().map(|width| width + 2).sum::<usize>();
     for row in &rows {
-        let mut lines = wrap(&row[3], WIDTH.saturating_sub(indent).max(20)).into_iter();
+        let mut lines = wrap(&row[3], text_width().saturating_sub(indent).max(20)).into_iter();
         let [a, b, c] = widths;
         let first = lines.next().unwrap_or_default();
         writeln!(out, "{:a$}  {:b$}  {:c$}  {first}", row[0], row[1], row[2])?;

@@ -33,6 +33,8 @@ pub(super) struct Prepared {
     /// Where the experiment comes from: a scale of a preset, or a file.
     origin: String,
     steps_per_epoch: Option<usize>,
+    /// What has to be known about its data files.
+    data_notes: Vec<String>,
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
     found: Found,
@@ -46,7 +48,7 @@ impl Prepared {
         let given = args.output.clone().or_else(|| args.run_folder());
         let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
         let stored = std::fs::read(experiment_path(&dir)).ok();
-        let steps_per_epoch = plan.steps_per_epoch();
+        let (steps_per_epoch, data_notes) = (plan.steps_per_epoch(), plan.notes());
         let sharing = Sharing::trials(args.jobs.map(usize::from), plan.trials.len());
         let (joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab)?;
         let asked: HashSet<TrialId> = plan.trials.iter().map(|trial| trial.id).collect();
@@ -64,7 +66,19 @@ impl Prepared {
         let jobs = trials.into_iter().filter(|trial| asked.contains(&trial.id)).map(train).collect();
         let origin = origin(args, &experiment);
         let found = Found::Nothing;
-        Ok(Prepared { experiment, joined, index, dir, jobs, sharing, origin, steps_per_epoch, stored, found })
+        Ok(Prepared {
+            experiment,
+            joined,
+            index,
+            dir,
+            jobs,
+            sharing,
+            origin,
+            steps_per_epoch,
+            data_notes,
+            stored,
+            found,
+        })
     }
 
     /// Refuses a folder that holds another experiment, and notes what it holds.
@@ -110,7 +124,7 @@ impl Prepared {
         if !changed.is_empty() {
             paragraph(out, "changed    ", &changed.join("; "))?;
         }
-        for note in notes {
+        for note in notes.iter().chain(&self.data_notes) {
             paragraph(out, "note       ", note)?;
         }
         if !mechanisms.iter().any(|mechanism| mechanism == BASELINE) {

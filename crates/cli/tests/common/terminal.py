@@ -1,0 +1,108 @@
+"""Runs a program in a pseudo-terminal and prints, as JSON, what a person would see.
+
+    terminal.py '{"columns": 80, "env": {"TERM": "xterm"}, "events": [[0.5, "resize", 40], [1.0, "interrupt"]]}' PROGRAM ARGUMENT…
+
+The emulation knows what the program uses: line ends, colours, moving the cursor up to the start of an earlier row, and erasing from
+there. Lines are broken anew when the width changes, as most terminals do. Needs only Python 3 on a Unix system.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+
+options = json.loads(sys.argv[1])
+columns, rows = options["columns"], options.get("rows", 30)
+events = list(options.get("events", []))
+
+
+def set_size(terminal, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+child, terminal = pty.fork()
+if child == 0:
+    time.sleep(0.1)  # until the size is set
+    os.environ.pop("NO_COLOR", None)
+    os.environ.update(options.get("env", {}))
+    os.execv(sys.argv[2], sys.argv[2:])
+set_size(terminal, columns)
+
+lines, moments, widest, colours, unknown, pending = [""], [], 0, False, [], ""
+
+
+def height(line):
+    return max(1, -(-len(line) // columns))
+
+
+def erase_up(count):
+    """Erases so many rows above the cursor, which is at the start of an empty last line."""
+    while count > 0 and len(lines) > 1:
+        line = lines[-2]
+        if height(line) <= count:
+            count -= height(line)
+            del lines[-2]
+        else:
+            lines[-2] = line[: (height(line) - count) * columns]
+            count = 0
+
+
+def show(text):
+    global pending, widest, colours
+    text = pending + text
+    pending = ""
+    for piece in re.findall(r"\x1b\[\d*[A-Za-z]|\x1b\[?\d*$|\x1b.|\r\n|\r|\n|[^\x1b\r\n]+", text):
+        if re.fullmatch(r"\x1b\[?\d*", piece):
+            pending = piece
+        elif piece in ("\n", "\r\n"):
+            lines.append("")
+        elif piece == "\r":
+            pass
+        elif re.fullmatch(r"\x1b\[\d*m", piece):
+            colours = True
+        elif re.fullmatch(r"\x1b\[\d+A", piece):
+            lines[-1] = ""
+            erase_up(int(piece[2:-1]))
+        elif piece == "\x1b[J":
+            lines[-1] = ""
+        elif piece.startswith("\x1b"):
+            unknown.append(piece)
+        else:
+            lines[-1] += piece
+            widest = max(widest, len(lines[-1]) - columns)
+
+
+began = time.monotonic()
+decoder = __import__("codecs").getincrementaldecoder("utf-8")()
+while True:
+    ready, _, _ = select.select([terminal], [], [], 0.05)
+    elapsed = time.monotonic() - began
+    while events and elapsed >= events[0][0]:
+        event = events.pop(0)
+        if event[1] == "resize":
+            columns, widest = event[2], 0
+            set_size(terminal, columns)
+        elif event[1] == "interrupt":
+            os.write(terminal, b"\x03")
+        elif event[1] == "look":
+            moments.append(list(lines))
+    if ready:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        show(decoder.decode(data))
+    if elapsed > 120:
+        os.kill(child, 9)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(json.dumps({
+    "code": code, "lines": lines, "moments": moments, "too_wide": max(widest, 0), "colours": colours, "unknown": unknown,
+}))

@@ -1,0 +1,59 @@
+//! The JSON that commands print has the fields that `docs/json.md` describes.
+
+mod common;
+
+use common::{SMALL, Scratch, semfocus, semfocus_with_input, trials};
+use serde_json::Value;
+
+#[test]
+fn every_field_is_documented() {
+    let page = include_str!("../../../docs/json.md");
+    let section = |title: &str| {
+        let (_, rest) = page.split_once(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("no section on {title}"));
+        rest.split("\n## ").next().unwrap().to_owned()
+    };
+    let scratch = Scratch::new("json");
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("run");
+    let run = ["run", &file, "-o", &dir, "--epochs", "2", "--json", "--quiet"];
+    let check = |title: &str, arguments: &[&str], input: &str, is_list: bool| {
+        let output = semfocus_with_input(arguments, input);
+        assert_eq!(output.code, 0, "{title}: {}", output.stderr);
+        let value: Value = serde_json::from_str(&output.stdout).unwrap();
+        let entry = match &value {
+            Value::Array(entries) => &entries[0],
+            object => {
+                assert_eq!(object["schema"], 1, "{title}");
+                assert!(output.stdout.starts_with("{\n  \"schema\": 1,\n"), "{title}");
+                object
+            }
+        };
+        assert_eq!(value.is_array(), is_list, "{title}");
+        let section = section(title);
+        for field in entry.as_object().unwrap().keys().filter(|field| *field != "schema") {
+            assert!(section.contains(&format!("`{field}`")), "docs/json.md, {title}: `{field}` is missing");
+        }
+    };
+    check("run", &run, "", false);
+    check("run", &[&run[..], &["--dry-run"]].concat(), "", false);
+    let trial = trials(&dir)[0].to_str().unwrap().to_owned();
+    check("compare", &["compare", &dir, "--json"], "", true);
+    check("status", &["status", &dir, "--json"], "", false);
+    check("show", &["show", &trial, "--json"], "", false);
+    check("report", &["report", &dir, "--json"], "", false);
+    check("verify", &["verify", &dir, "--json"], "", false);
+    check("predict", &["predict", &trial, "--json"], "0 1 1\n", true);
+    check("probe", &["probe", &dir, "--samples", "5", "--json"], "", false);
+    check("landscape", &["landscape", &dir, "--grid", "3", "--samples", "10", "--json"], "", true);
+    check("sharpness", &["sharpness", &dir, "--samples", "10", "--probes", "2", "--json"], "", true);
+    let statistics = ["--full-dispersion", "8.6", "--dispersion", "3.5", "--separation", "0.02", "--sink", "0.2"];
+    check("theory check", &[&["theory", "check", "--json"], &statistics[..]].concat(), "", false);
+    check("bench", &["bench", "--seconds", "0", "--length", "8", "--mechanisms", "full", "--json"], "", false);
+    check("data audit", &["data", "audit", "parity", "--train", "50", "--held-out", "20", "--json"], "", false);
+    check("data show", &["data", "show", "parity", "--json"], "", false);
+    for list in ["settings", "mechanisms", "tasks", "experiments"] {
+        check(&format!("list {list}"), &["list", list, "--json"], "", true);
+    }
+    let line = semfocus(&["data", "generate", "parity", "-n", "1", "--json"]).stdout;
+    assert!(serde_json::from_str::<Value>(&line).unwrap().get("schema").is_none());
+}

@@ -1,0 +1,125 @@
+//! What a person sees in a terminal: progress that fits, is readable while it runs, and leaves nothing behind.
+//!
+//! `common/terminal.py` runs the program in a pseudo-terminal. Without Python there is nothing to run it with.
+#![cfg(unix)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{SMALL, Scratch};
+use serde_json::{Value, json};
+
+/// Runs the program in a terminal; none without Python.
+fn in_terminal(options: &Value, arguments: &[&str]) -> Option<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/terminal.py");
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(options.to_string())
+        .arg(env!("CARGO_BIN_EXE_semfocus"))
+        .args(arguments)
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: there is no python3");
+        return None;
+    };
+    let seen: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(seen["unknown"], json!([]), "only plain text, colours and the few codes of the display");
+    Some(seen)
+}
+
+fn text(lines: &Value) -> String {
+    lines.as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned() + "\n").collect()
+}
+
+/// An experiment of some seconds.
+fn longer(scratch: &Scratch, name: &str) -> [String; 2] {
+    let text = SMALL.replace("epochs = 12", "epochs = 60").replace("train = 400", "train = 2000");
+    [scratch.file("small.toml", &text), scratch.path(name)]
+}
+
+fn terminal(columns: usize, events: Value) -> Value {
+    json!({"columns": columns, "env": {"TERM": "xterm-256color"}, "events": events})
+}
+
+#[test]
+fn progress_fits_terminals_of_every_width() {
+    for columns in [40, 80, 120] {
+        let scratch = Scratch::new(&format!("terminal-{columns}"));
+        let [file, dir] = longer(&scratch, "run");
+        let looks = json!([[0.6, "look"], [1.0, "look"], [1.6, "look"], [2.5, "look"], [4.0, "look"]]);
+        let options = terminal(columns, looks);
+        let Some(seen) = in_terminal(&options, &["run", &file, "-o", &dir, "-j", "2", "--epochs", "30"]) else {
+            return;
+        };
+        let end = text(&seen["lines"]);
+        assert_eq!(seen["code"], 0, "{end}");
+        let moments: Vec<String> = seen["moments"].as_array().unwrap().iter().map(text).collect();
+        let all = moments.concat();
+        assert!(all.contains("left") && all.contains("epoch "), "{columns}: {all}");
+        assert!(columns < 80 || all.contains("loss 0."), "{columns}: {all}");
+        assert!(columns < 80 || all.contains("held-out ") && all.contains("train "), "{columns}: {all}");
+        let bars = all.lines().filter(|line| line.ends_with(" left"));
+        assert!(
+            bars.clone().count() > 0 && bars.clone().all(|line| line.chars().count() < columns),
+            "{columns}: {all}"
+        );
+        assert!(!end.contains(" left\n") && !end.contains('─'), "no bar stays: {end}");
+        assert_eq!(seen["colours"], true);
+    }
+}
+
+#[test]
+fn resizing_eats_no_line_and_leaves_no_bar() {
+    let scratch = Scratch::new("terminal-resize");
+    let [file, dir] = longer(&scratch, "run");
+    let events = json!([[0.8, "resize", 50], [1.4, "resize", 110], [2.0, "resize", 70]]);
+    let Some(seen) = in_terminal(&terminal(90, events), &["run", &file, "-o", &dir, "-j", "2"]) else { return };
+    let end = text(&seen["lines"]);
+    assert!(end.contains("results ") && end.contains("claim "), "{end}");
+    assert_eq!(end.matches(": finished after").count(), 4, "{end}");
+    assert!(!end.contains(" left\n") && !end.contains('─'), "{end}");
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_bar() {
+    let scratch = Scratch::new("terminal-interrupt");
+    let [file, dir] = longer(&scratch, "run");
+    let arguments = ["run", &file, "-o", &dir, "--epochs", "5000"];
+    let Some(seen) = in_terminal(&terminal(80, json!([[1.5, "interrupt"]])), &arguments) else { return };
+    let end = text(&seen["lines"]);
+    assert_eq!(seen["code"], 130, "{end}");
+    assert!(end.contains("Stopping after the current step") && end.contains("To resume"), "{end}");
+    assert!(!end.contains(" left\n") && !end.contains('─') && !end.contains('━'), "{end}");
+}
+
+#[test]
+fn terminals_without_cursor_get_lines_and_no_color_is_respected() {
+    let scratch = Scratch::new("terminal-dumb");
+    let [file, dir] = longer(&scratch, "dumb");
+    let arguments = ["run", &file, "-o", &dir, "-j", "1", "--epochs", "150", "--seeds", "1"];
+    let dumb = json!({"columns": 80, "env": {"TERM": "dumb"}});
+    let Some(seen) = in_terminal(&dumb, &arguments) else { return };
+    let end = text(&seen["lines"]);
+    assert_eq!((&seen["code"], &seen["colours"]), (&json!(0), &json!(false)), "{end}");
+    assert!(end.contains(" steps, ") && end.contains("epoch "), "a line after two seconds: {end}");
+    let [file, dir] = longer(&scratch, "plain");
+    let plain = json!({"columns": 80, "env": {"TERM": "xterm", "NO_COLOR": "1"}});
+    let arguments = ["run", &file, "-o", &dir, "--epochs", "5", "--seeds", "1"];
+    assert_eq!(in_terminal(&plain, &arguments).unwrap()["colours"], false);
+}
+
+#[test]
+fn commands_do_not_flood_the_terminal() {
+    let usual = terminal(80, json!([]));
+    for arguments in [&["theory", "regions"][..], &["data", "generate", "listops", "-n", "5"], &["list", "tasks"]] {
+        let Some(seen) = in_terminal(&usual, arguments) else { return };
+        let rows: usize = text(&seen["lines"]).lines().map(|line| line.chars().count().div_ceil(80).max(1)).sum();
+        assert!(rows < 120, "{arguments:?}: {rows} rows");
+        assert_eq!(seen["code"], 0);
+    }
+    let seen = in_terminal(&usual, &["data", "generate", "listops", "-n", "5"]).unwrap();
+    assert!(text(&seen["lines"]).contains("long lines are cut off"));
+}

@@ -1,0 +1,79 @@
+//! Paths of data files. A relative one starts at the folder of the file that names it, or, on the command line, at the current
+//! folder. They are recorded from the root, so that a run finds its data from any folder. Ids do not depend on them:
+//! [`TrialSettings::identity`](crate::TrialSettings::identity) leaves them out and has the checksum of the contents instead.
+
+use std::path::Path;
+
+use toml::Value;
+
+use super::Known;
+use super::body::Body;
+
+/// Makes the paths of data files in a layer absolute.
+pub(super) fn make_absolute(body: &mut Body, folder: &Path, known: &dyn Known) {
+    // With a file for each split, the task is only the name of the data set.
+    let has_files = body.settings.iter().any(|(path, _)| *path == "data.train_file");
+    for (path, given) in body.settings.iter_mut().filter(|(path, _)| !(has_files && *path == "task")) {
+        rebase(path, &mut given.value, folder, known);
+    }
+    for (path, values) in &mut body.grid {
+        values.value.iter_mut().for_each(|given| rebase(path, &mut given.value, folder, known));
+    }
+    body.panels.values_mut().chain(body.scales.values_mut()).for_each(|inner| make_absolute(inner, folder, known));
+}
+
+fn rebase(setting: &str, value: &mut Value, folder: &Path, known: &dyn Known) {
+    let Value::String(text) = value else { return };
+    let is_file = match setting {
+        "data.train_file" | "data.held_out_file" | "data.test_file" => !text.is_empty(),
+        "task" if known.default_length(text).is_some() => false,
+        "task" => text.contains(['/', '\\', '.']) || folder.join(&*text).is_file(),
+        _ => false,
+    };
+    if is_file && let Ok(absolute) = std::path::absolute(folder.join(&*text)) {
+        *text = without_dots(&absolute);
+    }
+}
+
+/// The path without `.` and `..`, which are resolved by name.
+fn without_dots(path: &Path) -> String {
+    use std::path::Component;
+    let mut plain = std::path::PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AnyName;
+    use super::super::body::Body;
+    use super::*;
+
+    fn paths(text: &str) -> Vec<String> {
+        let mut body = Body::parse("x.toml", text).unwrap();
+        make_absolute(&mut body, Path::new("/data/films"), &AnyName);
+        let given = body.settings.iter().map(|(_, given)| given.value.as_str().unwrap().to_owned());
+        let grid = body.grid.iter().flat_map(|(_, given)| &given.value);
+        given.chain(grid.map(|given| given.value.as_str().unwrap().to_owned())).collect()
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn paths_start_at_the_file_that_names_them() {
+        assert_eq!(paths("task = \"a.tsv\""), ["/data/films/a.tsv"]);
+        assert_eq!(paths("task = \"./x/../../b/a.tsv\""), ["/data/b/a.tsv"]);
+        assert_eq!(paths("task = \"/else/a.tsv\""), ["/else/a.tsv"]);
+        assert_eq!(paths("task = \"parity\""), ["parity"]);
+        assert_eq!(paths("grid.task = [\"a.tsv\", \"parity\"]"), ["/data/films/a.tsv", "parity"]);
+        let files = "task = \"v1.0\"\ndata.train_file = \"a\"\ndata.held_out_file = \"b/c\"";
+        assert_eq!(paths(files), ["v1.0", "/data/films/b/c", "/data/films/a"]);
+    }
+}
