@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(suffix(&["training.learning_rate=0.1", "data.length=24"]), "", "nothing is changed");
         assert_eq!(suffix(&["seeds=9", "training.epochs=3", "mechanisms=full,topk:3"]), "", "it only grows");
         assert_eq!(suffix(&["training.learning_rate=0.1,0.2"]), "-by-learning_rate");
-        assert_eq!(suffix(&["training.lr_factor.query=2", "task=a/b c.tsv"]), "-task=b_c.tsv-query=2");
+        assert_eq!(suffix(&["training.lr_factor.query=2", "task=a/b c.tsv"]), "-task=b_c.tsv-query=2.0");
         assert_eq!(suffix(&["probe_every=4"]), "-probe_every=4", "trials that are finished have no probes");
         let long: Vec<String> = settings::all()
             .iter()
