@@ -77,8 +77,8 @@ fn a_surface_has_the_trained_model_in_its_middle() {
     for part in [
         "id=\"surface\"",
         "surface-contours.svg",
-        "surface-map.png",
-        "surface-lipschitz.pdf",
+        "surface-map.svg",
+        "surface-lipschitz.svg",
         "sharpness.svg",
         "<canvas",
     ] {

@@ -1,6 +1,7 @@
 //! Axes: labels, scales, limits, and the position of a value.
 
 use crate::mark::{Extent, HUGE, TINY};
+use crate::ticks::significant;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
@@ -19,6 +20,8 @@ pub enum Format {
     Percent,
     /// As multiples: 2×.
     Times,
+    /// Whole numbers, such as epochs: there are no ticks between them.
+    Whole,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +66,23 @@ impl Axis {
     pub fn fraction(label: &str) -> Self {
         let label = if label.is_empty() { "%".to_owned() } else { format!("{label} (%)") };
         Axis { format: Format::Percent, limits: Some((0.0, 1.0)), ..Axis::linear(&label) }
+    }
+
+    /// The same axis for a quantity that only takes whole numbers.
+    pub fn whole(self) -> Self {
+        Axis { format: Format::Whole, ..self }
+    }
+
+    /// A value in words, as it is shown when the pointer rests on it: `97.5 %`, `2.1×`, `12`, `0.031`.
+    pub(crate) fn spoken(&self, value: f64) -> String {
+        match (&self.scale, self.format) {
+            (_, _) if value == f64::INFINITY => self.beyond.clone().unwrap_or_else(|| "∞".to_owned()),
+            (Scale::Categories(names), _) => names.get(value.round() as usize).cloned().unwrap_or_default(),
+            (_, Format::Percent) => format!("{:.1} %", 100.0 * value),
+            (_, Format::Times) => format!("{}×", significant(value, 3)),
+            (_, Format::Whole) if value.fract() == 0.0 => value.to_string(),
+            (_, Format::Number | Format::Whole) => significant(value, 3),
+        }
     }
 
     /// A logarithmic axis of multiples such as 2×.

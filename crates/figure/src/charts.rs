@@ -11,12 +11,17 @@ pub struct Curve {
     pub x: Vec<f64>,
     /// Lower quartile, median and upper quartile at each `x`.
     pub quartiles: Vec<[f64; 3]>,
+    /// The single observations, each with one value for every `x`. If there are any, they are drawn as pale lines instead of
+    /// the band: quartiles of a few observations say little.
+    pub lines: Vec<Vec<f64>>,
 }
 
 /// A row of panels that all show the same quantity.
 #[derive(Clone, Debug)]
 pub struct Measure<'a> {
     pub axis: Axis,
+    /// A line across the panels at this value, with its label.
+    pub target: Option<(f64, String)>,
     /// Height of the row's panels in points.
     pub height: f64,
     pub curves: &'a [Curve],
@@ -56,19 +61,14 @@ pub struct Pairs {
 }
 
 /// One panel for each measure, one above the other, over the same x axis.
-pub fn curves(x_label: &str, measures: &[Measure<'_>]) -> Figure {
-    let x = x_axis(x_label, measures);
-    let panel =
-        |measure: &Measure<'_>| curve_panel("", x.clone(), measure.axis.clone(), measure.height, measure.curves.iter());
+pub fn curves(measures: &[Measure<'_>]) -> Figure {
+    let x = x_axis(measures);
+    let panel = |measure: &Measure<'_>| measure.panel("", &x, measure.curves.iter());
     Figure { share_x: Sharing::All, panels: measures.iter().map(panel).collect(), ..Figure::default() }
 }
 
 /// One row for each measure and one column for each group of series. A series without a group is drawn in all columns.
-pub fn curves_by_group<'a>(
-    x_label: &str,
-    measures: &[Measure<'a>],
-    group: impl Fn(&'a str) -> Option<&'a str>,
-) -> Figure {
+pub fn curves_by_group<'a>(measures: &[Measure<'a>], group: impl Fn(&'a str) -> Option<&'a str>) -> Figure {
     let group_of = |curve: &'a Curve| group(&curve.series.name);
     let mut groups: Vec<Option<&str>> = Vec::new();
     for found in measures.iter().flat_map(|measure| measure.curves).map(group_of).filter(Option::is_some) {
@@ -79,13 +79,13 @@ pub fn curves_by_group<'a>(
     if groups.is_empty() {
         groups.push(None);
     }
-    let x = x_axis(x_label, measures);
+    let x = x_axis(measures);
     let mut panels = Vec::new();
     for (row, measure) in measures.iter().enumerate() {
         for &column in &groups {
             let members = measure.curves.iter().filter(|curve| group_of(curve).is_none_or(|own| Some(own) == column));
             let title = column.filter(|_| row == 0).unwrap_or("");
-            panels.push(curve_panel(title, x.clone(), measure.axis.clone(), measure.height, members));
+            panels.push(measure.panel(title, &x, members));
         }
     }
     Figure {
@@ -98,17 +98,32 @@ pub fn curves_by_group<'a>(
     }
 }
 
-fn x_axis(label: &str, measures: &[Measure<'_>]) -> Axis {
-    from_zero(label, measures.iter().flat_map(|measure| measure.curves).flat_map(|curve| &curve.x).copied())
+impl Measure<'_> {
+    /// A panel of some of the curves.
+    pub fn panel<'a>(&self, title: &str, x: &Axis, curves: impl IntoIterator<Item = &'a Curve>) -> Panel {
+        let mut panel = curve_panel(title, x.clone(), self.axis.clone(), self.height, curves);
+        let target = self.target.iter();
+        panel
+            .marks
+            .extend(target.map(|(value, label)| Mark::Rule(Rule { at: Reference::Y(*value), label: label.clone() })));
+        panel
+    }
 }
 
-/// A linear axis from zero to the largest finite value.
-pub fn from_zero(label: &str, values: impl Iterator<Item = f64>) -> Axis {
-    let last = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-    Axis::linear(label).with_limits(0.0, if last > 0.0 { last } else { 1.0 })
+fn x_axis(measures: &[Measure<'_>]) -> Axis {
+    epochs(measures.iter().flat_map(|measure| measure.curves).flat_map(|curve| &curve.x).copied())
 }
 
-/// A panel of curves: medians drawn over bands from the lower to the upper quartile.
+/// An axis of epochs from the first to the last that occurs.
+pub fn epochs(values: impl Iterator<Item = f64>) -> Axis {
+    let finite = values.filter(|value| value.is_finite());
+    let (first, last) =
+        finite.fold((f64::INFINITY, 0.0), |(min, max), value| (f64::min(min, value), f64::max(max, value)));
+    let axis = Axis::linear("epoch").whole();
+    if first < last { axis.with_limits(first, last) } else { axis }
+}
+
+/// A panel of curves: medians drawn over bands from the lower to the upper quartile or over single observations.
 pub fn curve_panel<'a>(
     title: &str,
     x: Axis,
@@ -118,29 +133,43 @@ pub fn curve_panel<'a>(
 ) -> Panel {
     let (mut marks, mut medians) = (Vec::new(), Vec::new());
     let interpolation = Interpolation::Linear;
-    for Curve { series, x, quartiles } in curves {
-        let edges = x.iter().zip(quartiles).map(|(&x, &[low, _, high])| (x, low, high)).collect();
-        marks.push(Mark::Band(Band { series: series.clone(), edges, interpolation }));
-        let points = x.iter().zip(quartiles).map(|(&x, quartiles)| (x, quartiles[1])).collect();
-        medians.push(Mark::Line(Line { series: series.clone(), points, interpolation, markers: true }));
+    for Curve { series, x, quartiles, lines } in curves {
+        let line = |values: &mut dyn Iterator<Item = f64>, pale: bool| {
+            let points = x.iter().copied().zip(values).collect();
+            Mark::Line(Line { series: series.clone(), points, interpolation, markers: !pale, pale })
+        };
+        if lines.is_empty() {
+            let edges = x.iter().zip(quartiles).map(|(&x, &[low, _, high])| (x, low, high)).collect();
+            marks.push(Mark::Band(Band { series: series.clone(), edges, interpolation }));
+        }
+        // A single observation is its own median.
+        let single = lines.iter().filter(|_| lines.len() > 1);
+        marks.extend(single.map(|values| line(&mut values.iter().copied(), true)));
+        medians.push(line(&mut quartiles.iter().map(|quartiles| quartiles[1]), false));
     }
     marks.append(&mut medians);
     Panel { title: title.to_owned(), x, y, height, marks }
 }
 
 /// Survival curves (Kaplan–Meier). Short strokes mark censored observations.
-pub fn survival(x_label: &str, y_label: &str, curves: &[Survival]) -> Figure {
+pub fn survival(y_label: &str, curves: &[Survival]) -> Figure {
     let mut marks = Vec::new();
     let interpolation = Interpolation::Steps;
     for Survival { series, steps, interval, censored } in curves {
         marks.push(Mark::Band(Band { series: series.clone(), edges: interval.clone(), interpolation }));
-        marks.push(Mark::Line(Line { series: series.clone(), points: steps.clone(), interpolation, markers: true }));
+        let points = steps.clone();
+        marks.push(Mark::Line(Line { series: series.clone(), points, interpolation, markers: true, pale: false }));
         let level = |time: f64| steps.iter().rev().find(|step| step.0 <= time).map_or(1.0, |step| step.1);
         let points = censored.iter().map(|&time| (time, level(time))).collect();
-        marks.push(Mark::Points(Points { series: series.clone(), points, marker: Some(Marker::Stroke) }));
+        marks.push(Mark::Points(Points {
+            series: series.clone(),
+            points,
+            marker: Some(Marker::Stroke),
+            labels: Vec::new(),
+        }));
     }
     let times = curves.iter().flat_map(|curve| curve.steps.iter().map(|step| step.0).chain(curve.censored.clone()));
-    let x = from_zero(x_label, times);
+    let x = epochs(times.chain([0.0]));
     let panel = Panel { title: String::new(), x, y: Axis::fraction(y_label), height: 120.0, marks };
     Figure { panels: vec![panel], ..Figure::default() }
 }
@@ -169,7 +198,7 @@ pub fn intervals(axis: Axis, no_effect: f64, estimates: &[Estimate]) -> Figure {
 /// A slope chart: one panel for each series, one line for each pair. Infinite values are drawn in a strip at the top.
 pub fn slopes(label: &str, baseline: &str, series: &[Pairs]) -> Figure {
     let values = || series.iter().flat_map(|pairs| pairs.pairs.iter().flat_map(|pair| [pair.0, pair.1]));
-    let mut y = Axis::auto(label, values());
+    let mut y = Axis::auto(label, values()).whole();
     if values().any(|value| value == f64::INFINITY) {
         y = y.with_beyond("not reached");
     }

@@ -78,8 +78,6 @@ fn linear_from_oklab([lightness, a, b]: [f64; 3]) -> [f64; 3] {
 pub enum ColourMap {
     /// From pale yellow (low) to dark blue (high). Its lightness falls steadily, so it survives a greyscale print.
     Sequential,
-    /// From blue (low) through purple to orange (high), none of them pale or dark: for lines on light and dark pages.
-    Lines,
 }
 
 impl ColourMap {
@@ -89,9 +87,8 @@ impl ColourMap {
         match self {
             ColourMap::Sequential => {
                 let chroma = 0.05 + 0.4 * share * (1.0 - share);
-                Rgb::from_oklch(0.97 - 0.67 * share, chroma, 105.0 + 165.0 * share)
+                Rgb::from_oklch(0.97 - 0.62 * share, chroma, 105.0 + 165.0 * share)
             }
-            ColourMap::Lines => Rgb::from_oklch(0.5 + 0.18 * share, 0.18, 262.0 + 158.0 * share),
         }
     }
 }
@@ -120,13 +117,6 @@ mod tests {
             (0..=20).map(|step| ColourMap::Sequential.at(f64::from(step) / 20.0).luminance()).collect();
         assert!(lights.windows(2).all(|pair| pair[1] < pair[0]), "{lights:?}");
         assert!(lights[0] > 0.85 && lights[20] < 0.06, "{lights:?}");
-        let lines: Vec<Rgb> = (0..=20).map(|step| ColourMap::Lines.at(f64::from(step) / 20.0)).collect();
-        assert!(lines.windows(2).all(|pair| pair[1].luminance() > pair[0].luminance()), "{lines:?}");
-        let dark_page = Rgb(0x16, 0x18, 0x1c);
-        assert!(
-            lines.iter().all(|line| line.contrast(Rgb::WHITE) > 2.7 && line.contrast(dark_page) > 2.7),
-            "{lines:?}"
-        );
-        assert_eq!(ColourMap::Lines.at(f64::NAN), ColourMap::Lines.at(0.0));
+        assert_eq!(ColourMap::Sequential.at(f64::NAN), ColourMap::Sequential.at(0.0));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::colour::Rgb;
 use crate::contour::iso_lines;
-use crate::contour_labels;
 use crate::layout::{Bar, Layout, Placed};
 use crate::mark::{
     Band, Contours, End, Heatmap, Interpolation, Interval, Line, Mark, Points, Reference, Rule, Slopes, Spacing,
@@ -13,12 +13,15 @@ use crate::shape::{averaged, draw_marker, simplified};
 use crate::style::{Filling, Paint, Style};
 use crate::svg::{Anchor, Canvas, Fill, Path, Rect, Stroke, Text};
 use crate::text::TICK;
-use crate::{BAND_OPACITY, Background, ColourMap, Figure, LINE, frame};
+use crate::{BAND_OPACITY, Background, Figure, LINE, frame, hover};
+use crate::{contour_fill, contour_labels};
 
-/// Width of a contour line. There are many of them.
+/// Width of a contour line.
 const CONTOUR: f64 = 0.5;
 /// Width of a contour line with a number.
 const LABELLED_CONTOUR: f64 = 1.0;
+/// Opacity of a line that stands for one observation.
+const PALE: f64 = 0.4;
 /// Opacity of cells without a finite value.
 const EMPTY: f64 = 0.25;
 
@@ -42,6 +45,10 @@ impl Figure {
             drawing.canvas.close_clip();
             frame::draw_axes(drawing.canvas, placed);
             marks.iter().for_each(|mark| drawing.unclipped(mark));
+            drawing.point_labels();
+            if self.hover {
+                marks.iter().for_each(|mark| hover::add(drawing.canvas, placed, panel, mark));
+            }
             if let (Some(bar), Some(colouring)) = (placed.bar.as_ref().filter(|_| placed.bar_shown), panel.colouring())
             {
                 frame::draw_bar(&mut canvas, placed.frame, bar, colouring.colour_map);
@@ -58,8 +65,9 @@ fn layer(mark: &Mark) -> usize {
         Mark::Heatmap(_) => 0,
         Mark::Band(_) | Mark::Contours(_) => 1,
         Mark::Rule(_) => 2,
-        Mark::Line(_) | Mark::Slopes(_) | Mark::Interval(_) => 3,
-        Mark::Points(_) => 4,
+        Mark::Line(line) if line.pale => 3,
+        Mark::Line(_) | Mark::Slopes(_) | Mark::Interval(_) => 4,
+        Mark::Points(_) => 5,
     }
 }
 
@@ -132,7 +140,12 @@ impl Drawing<'_> {
             let places: Vec<(f64, f64)> = piece.iter().filter_map(|&point| self.place(point)).collect();
             path.add(&interpolated(&places, line.interpolation), false);
         }
-        let stroke = Stroke::new(line.series.style.paint, LINE).dashed(line.series.style.dash.pattern());
+        let Style { paint, dash, .. } = line.series.style;
+        let stroke = if line.pale {
+            Stroke::new(paint, 1.0).faint(PALE)
+        } else {
+            Stroke::new(paint, LINE).dashed(dash.pattern())
+        };
         self.canvas.path(&path, Fill::None, Some(&stroke));
     }
 
@@ -182,6 +195,28 @@ impl Drawing<'_> {
         let mut series = points.series.clone();
         series.style.marker = points.marker.unwrap_or(series.style.marker);
         points.points.iter().for_each(|&point| self.marker(point, &series, series.style.filling));
+    }
+
+    /// Writes the labels of all points of the panel, right or left of them; one without room there is left out.
+    fn point_labels(&mut self) {
+        let frame = self.placed.frame;
+        let mut taken = self.marker_areas();
+        let marks =
+            self.marks.iter().filter_map(|mark| if let Mark::Points(points) = mark { Some(points) } else { None });
+        let labels = marks.flat_map(|points| points.points.iter().zip(&points.labels)).collect::<Vec<_>>();
+        for (&point, label) in labels {
+            let Some((x, y)) = self.place(point).filter(|_| self.shows(point)) else { continue };
+            let (width, height) = (TICK.width(label), TICK.capitals());
+            let area = |left: f64| Rect { x: left, y: y - height / 2.0, width, height }.grown(0.8);
+            let is_free = |area: &Rect| {
+                let is_inside = area.x >= frame.x && area.right() <= frame.right();
+                is_inside && !taken.iter().any(|other| area.overlaps(other))
+            };
+            let sides = [x + 5.0, x - 5.0 - width];
+            let Some(left) = sides.into_iter().find(|&left| is_free(&area(left))) else { continue };
+            taken.push(area(left));
+            self.write(label, (left, y + height / 2.0), Anchor::Start, Paint::Ink);
+        }
     }
 
     fn slopes(&mut self, slopes: &Slopes) {
@@ -318,6 +353,8 @@ impl Drawing<'_> {
         Some(between((left, low), (right, high)))
     }
 
+    /// The bands between the levels, in the colours of the bar, with a line at each level. A level that is also a labelled
+    /// tick of the bar carries its number.
     fn contours(&mut self, contours: &Contours) {
         let Some(bar) = &self.placed.bar else { return };
         let scaled = |value: f64| if bar.mapping.log { value.log10() } else { value };
@@ -325,18 +362,40 @@ impl Drawing<'_> {
             contours.rows.iter().map(|row| row.iter().map(|&value| scaled(value)).collect()).collect();
         let columns = contours.rows.iter().map(Vec::len).max().unwrap_or(0);
         let grid = (Spacing::new(contours.x, columns), Spacing::new(contours.y, rows.len()));
-        let lines = |level: f64| self.iso_lines(&rows, scaled(level), grid);
-        let levels: Vec<_> = contours.levels.iter().map(|&level| (level, lines(level))).collect();
-        let labelled: Vec<_> = bar.ticks.major.iter().map(|tick| (tick, lines(tick.value))).collect();
-        self.unknown_cells(&rows, grid);
-        for (level, lines) in &levels {
-            self.iso_path(lines, contours.colour_map, bar.share(*level), CONTOUR);
+        let shares: Vec<(f64, f64)> =
+            contours.levels.iter().filter_map(|&level| Some((level, bar.share(level)?))).collect();
+        // Each band covers everything above its level; the next one is painted over it.
+        let mut lower = 0.0;
+        let floor = (f64::NEG_INFINITY, 0.0);
+        for (index, &(level, share)) in std::iter::once(&floor).chain(&shares).enumerate() {
+            let upper = shares.get(index).map_or(1.0, |next| next.1);
+            lower = if index == 0 { lower } else { share };
+            let mut path = Path::default();
+            for polygon in contour_fill::above(&rows, if index == 0 { level } else { scaled(level) }) {
+                let corners: Vec<(f64, f64)> = polygon
+                    .iter()
+                    .filter_map(|&(column, row)| self.place((grid.0.at(column), grid.1.at(row))))
+                    .collect();
+                path.add(&corners, true);
+            }
+            let colour = contours.colour_map.at((lower + upper) / 2.0);
+            self.canvas.path(&path, Fill::Paint(Paint::Colour(colour), 1.0), None);
         }
-        for (tick, lines) in &labelled {
-            self.iso_path(lines, contours.colour_map, bar.share(tick.value), LABELLED_CONTOUR);
+        self.unknown_cells(&rows, grid);
+        let is_labelled = |level: f64| bar.ticks.major.iter().find(|tick| (tick.value / level - 1.0).abs() < 1e-6);
+        let lines = |level: f64| self.iso_lines(&rows, scaled(level), grid);
+        let drawn: Vec<_> = shares.iter().map(|&(level, share)| (share, is_labelled(level), lines(level))).collect();
+        for (share, label, lines) in &drawn {
+            let mut path = Path::default();
+            lines.iter().for_each(|line| path.add(&simplified(line), line.first() == line.last()));
+            let width = if label.is_some() { LABELLED_CONTOUR } else { CONTOUR };
+            // Dark lines on pale colours, white ones on dark colours.
+            let (paint, opacity) = if *share < 0.6 { (Rgb::INK, 0.7) } else { (Rgb::WHITE, 0.8) };
+            self.canvas.path(&path, Fill::None, Some(&Stroke::new(Paint::Colour(paint), width).faint(opacity)));
         }
         let mut taken = self.marker_areas();
-        for (tick, lines) in &labelled {
+        for (_, label, lines) in &drawn {
+            let Some(tick) = label else { continue };
             let size = (TICK.width(&tick.label) + 3.0, TICK.capitals() + 3.0);
             let Some(area) = contour_labels::place(lines, size, self.placed.frame, &taken) else { continue };
             self.canvas.rect(area, Fill::Paper, None);
@@ -372,13 +431,6 @@ impl Drawing<'_> {
         iso_lines(rows, level).iter().map(|line| line.iter().filter_map(on_canvas).collect()).collect()
     }
 
-    fn iso_path(&mut self, lines: &[Vec<(f64, f64)>], colour_map: ColourMap, share: Option<f64>, width: f64) {
-        let Some(share) = share else { return };
-        let mut path = Path::default();
-        lines.iter().for_each(|line| path.add(&simplified(line), line.first() == line.last()));
-        self.canvas.path(&path, Fill::None, Some(&Stroke::new(Paint::Colour(colour_map.at(share)), width)));
-    }
-
     /// The areas of the panel's markers, which contour labels must not cover.
     fn marker_areas(&self) -> Vec<Rect> {
         let points = self.marks.iter().filter_map(|mark| match mark {
@@ -386,7 +438,7 @@ impl Drawing<'_> {
             _ => None,
         });
         let places = points.flatten().filter_map(|&point| self.place(point));
-        places.map(|(x, y)| Rect { x, y, width: 0.0, height: 0.0 }.grown(4.0)).collect()
+        places.map(|(x, y)| Rect { x, y, width: 0.0, height: 0.0 }.grown(3.2)).collect()
     }
 
     fn write(&mut self, text: &str, (x, y): (f64, f64), anchor: Anchor, paint: Paint) {

@@ -47,7 +47,7 @@ pub(crate) fn entries(panels: &[Panel]) -> Vec<Entry> {
         let entry = &mut entries[index];
         match mark {
             Mark::Line(line) => {
-                entry.line = true;
+                entry.line |= !line.pale;
                 entry.marker |= line.markers;
             }
             Mark::Band(_) => entry.band = true,

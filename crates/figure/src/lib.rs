@@ -20,9 +20,10 @@
 //!     series: Series { name: "full".to_owned(), style },
 //!     x: vec![1.0, 2.0],
 //!     quartiles: vec![[0.6, 0.7, 0.8], [0.4, 0.5, 0.6]],
+//!     lines: Vec::new(),
 //! };
-//! let measure = Measure { axis: Axis::linear("training loss"), height: 95.0, curves: &[loss] };
-//! let figure = Figure { title: "Learning curves".to_owned(), ..curves("epoch", &[measure]) };
+//! let measure = Measure { axis: Axis::linear("training loss"), target: None, height: 95.0, curves: &[loss] };
+//! let figure = Figure { title: "Learning curves".to_owned(), ..curves(&[measure]) };
 //! assert!(figure.svg(Background::White).starts_with("<svg "));
 //! ```
 #![forbid(unsafe_code)]
@@ -32,10 +33,12 @@ pub mod axis;
 pub mod charts;
 pub mod colour;
 mod contour;
+mod contour_fill;
 mod contour_labels;
 mod draw;
 mod export;
 mod frame;
+mod hover;
 mod layout;
 mod legend;
 pub mod mark;
@@ -53,6 +56,7 @@ pub use mark::{
     Band, Contours, End, Heatmap, Interpolation, Interval, Line, Mark, Points, Reference, Rule, Series, Slopes,
 };
 pub use style::{Dash, Filling, Marker, Paint, Style};
+pub use ticks::significant;
 
 /// Width of one column of a two-column paper: 85 mm.
 pub const ONE_COLUMN: f64 = 241.0;
@@ -83,6 +87,8 @@ pub struct Figure {
     pub share_colours: bool,
     /// Whether a legend is drawn below the panels.
     pub legend: bool,
+    /// Whether values are shown when the pointer rests on them. Only on a page.
+    pub hover: bool,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
 }
@@ -98,8 +104,35 @@ impl Default for Figure {
             share_y: Sharing::None,
             share_colours: false,
             legend: true,
+            hover: true,
             panels: Vec::new(),
         }
+    }
+}
+
+impl Figure {
+    /// The same figure for a wide page: as wide as both columns of a paper, unless its panels have to stay square.
+    pub fn wide(&self) -> Figure {
+        let is_square = self.panels.iter().any(|panel| panel.colouring().is_some());
+        Figure { width: if is_square { self.width } else { TWO_COLUMNS.max(self.width) }, ..self.clone() }
+    }
+
+    /// The same figure for a phone: panels below each other in one column, without values for a pointer.
+    pub fn narrow(&self) -> Figure {
+        // Panels with two names below them need little width.
+        let is_named = |panel: &Panel| matches!(&panel.x.scale, Scale::Categories(names) if names.len() < 3);
+        let columns = if self.panels.iter().all(is_named) { self.columns.min(2) } else { 1 };
+        let mut narrow = Figure { width: ONE_COLUMN, columns, hover: false, ..self.clone() };
+        for (index, panel) in narrow.panels.iter_mut().enumerate().filter(|_| columns < self.columns) {
+            if panel.colouring().is_some() {
+                panel.height = surface::SQUARE[0];
+            }
+            // What stood at the top of its column.
+            if panel.title.is_empty() {
+                panel.title = self.panels[index % self.columns].title.clone();
+            }
+        }
+        narrow
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Line {
     pub interpolation: Interpolation,
     /// Whether a few markers help to tell the line from others. Those of different series do not coincide.
     pub markers: bool,
+    /// Whether the line is pale, because it stands for one observation beside the summary of all.
+    pub pale: bool,
 }
 
 /// The area between two lines.
@@ -60,6 +62,8 @@ pub struct Points {
     pub points: Vec<(f64, f64)>,
     /// A marker other than that of the series.
     pub marker: Option<Marker>,
+    /// Texts beside the points, where there is room; empty for none.
+    pub labels: Vec<String>,
 }
 
 /// An end of an interval.

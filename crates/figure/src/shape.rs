@@ -22,9 +22,35 @@ pub(crate) fn draw_marker(canvas: &mut Canvas, at: (f64, f64), marker: Marker, f
             outline_of(marker).iter().map(|(x, y)| (at.0 + radius * x, at.1 + radius * y)).collect();
         canvas.path(&Path::around(&points), fill, stroke);
     }
-    if filling == Filling::Dotted {
-        canvas.circle(at, 0.7, Fill::Paint(paint, 1.0), None);
+    match filling {
+        Filling::Dotted => canvas.circle(at, 0.7, Fill::Paint(paint, 1.0), None),
+        Filling::Half => {
+            let lower: Vec<(f64, f64)> =
+                lower_half(marker).iter().map(|(x, y)| (at.0 + radius * x, at.1 + radius * y)).collect();
+            canvas.path(&Path::around(&lower), Fill::Paint(paint, 1.0), None);
+        }
+        Filling::Full | Filling::Hollow => {}
     }
+}
+
+/// The part of a marker's outline below its middle.
+fn lower_half(marker: Marker) -> Vec<(f64, f64)> {
+    let whole = match marker {
+        Marker::Circle => (0..24).map(|corner| (f64::from(corner) * std::f64::consts::PI / 12.0).sin_cos()).collect(),
+        other => outline_of(other),
+    };
+    let mut lower = Vec::new();
+    for (index, &(x, y)) in whole.iter().enumerate() {
+        let (next_x, next_y) = whole[(index + 1) % whole.len()];
+        if y >= 0.0 {
+            lower.push((x, y));
+        }
+        // Where the outline crosses the middle.
+        if (y < 0.0) != (next_y < 0.0) {
+            lower.push((x + (next_x - x) * y / (y - next_y), 0.0));
+        }
+    }
+    lower
 }
 
 /// Corners around the origin. The areas are similar, so that no series looks heavier than another.

@@ -7,13 +7,18 @@ pub enum Paint {
     /// The colour of text: dark on paper; on a page, the colour of the surrounding text.
     Ink,
     Colour(Rgb),
+    /// A colour for white paper and light pages, and a lighter one for dark pages.
+    ByPage {
+        light: Rgb,
+        dark: Rgb,
+    },
 }
 
 impl Paint {
     pub fn on_paper(self) -> Rgb {
         match self {
             Paint::Ink => Rgb::INK,
-            Paint::Colour(colour) => colour,
+            Paint::Colour(colour) | Paint::ByPage { light: colour, .. } => colour,
         }
     }
 }
@@ -69,6 +74,8 @@ pub enum Filling {
     Hollow,
     /// Outline with a dot in the middle.
     Dotted,
+    /// The lower half is filled.
+    Half,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -25,6 +25,10 @@ impl Rect {
         self.y + self.height
     }
 
+    pub(crate) fn overlaps(&self, other: &Rect) -> bool {
+        self.x < other.right() && other.x < self.right() && self.y < other.bottom() && other.y < self.bottom()
+    }
+
     /// The same rectangle with a margin around it.
     pub(crate) fn grown(&self, by: f64) -> Rect {
         Rect { x: self.x - by, y: self.y - by, width: self.width + 2.0 * by, height: self.height + 2.0 * by }
@@ -205,15 +209,17 @@ impl Canvas {
 
     /// Writes the paint attributes of a shape and closes its element.
     fn paint(&mut self, fill: Fill, stroke: Option<&Stroke>) {
+        let mut styles = String::new();
         match fill {
             Fill::None => self.out.push_str(" fill=\"none\""),
             // A page may set its background; otherwise the browser takes it from the colour scheme.
             Fill::Paper if self.background == Background::Page => {
-                self.out.push_str(" style=\"fill:var(--figure-background,Canvas)\"");
+                styles.push_str("fill:var(--figure-background,Canvas);");
             }
             Fill::Paper => self.out.push_str(" fill=\"white\""),
             Fill::Paint(paint, opacity) => {
                 let _ = write!(self.out, " fill=\"{}\"", self.colour(paint));
+                self.add_style(&mut styles, "fill", paint);
                 if opacity < 1.0 {
                     let _ = write!(self.out, " fill-opacity=\"{}\"", number(opacity));
                 }
@@ -221,6 +227,7 @@ impl Canvas {
         }
         if let Some(stroke) = stroke {
             let colour = self.colour(stroke.paint);
+            self.add_style(&mut styles, "stroke", stroke.paint);
             let _ = write!(self.out, " stroke=\"{colour}\" stroke-width=\"{}\"", number(stroke.width));
             if stroke.opacity < 1.0 {
                 let _ = write!(self.out, " stroke-opacity=\"{}\"", number(stroke.opacity));
@@ -235,7 +242,29 @@ impl Canvas {
                 let _ = write!(self.out, " class=\"{}\"", stroke.class);
             }
         }
+        if !styles.is_empty() {
+            let _ = write!(self.out, " style=\"{}\"", styles.trim_end_matches(';'));
+        }
         self.out.push_str("/>\n");
+    }
+
+    /// On a page, a paint with a colour for dark pages. A browser that does not know `light-dark` keeps the attribute.
+    fn add_style(&self, styles: &mut String, property: &str, paint: Paint) {
+        if let (Paint::ByPage { light, dark }, Background::Page) = (paint, self.background) {
+            let _ = write!(styles, "{property}:light-dark({light},{dark});");
+        }
+    }
+
+    /// A text that appears when the pointer rests near a place. Only on a page.
+    pub(crate) fn hover(&mut self, (x, y): (f64, f64), text: &str) {
+        if self.background == Background::Page {
+            let [x, y] = [x, y].map(number);
+            let _ = writeln!(
+                self.out,
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"none\" pointer-events=\"all\"><title>{}</title></circle>",
+                escaped(text)
+            );
+        }
     }
 
     pub(crate) fn text(&mut self, text: &Text<'_>) {

@@ -38,6 +38,10 @@ impl Direction {
 
 impl Ticks {
     pub(crate) fn new(axis: &Axis, mapping: &Mapping, direction: Direction) -> Self {
+        Ticks::at_most(MAX_TICKS, axis, mapping, direction)
+    }
+
+    fn at_most(max: usize, axis: &Axis, mapping: &Mapping, direction: Direction) -> Self {
         if let Scale::Categories(names) = &axis.scale {
             let tick = |(index, name): (usize, &String)| Tick { value: index as f64, label: name.clone() };
             return Ticks { major: names.iter().enumerate().map(tick).collect(), minor: Vec::new() };
@@ -52,19 +56,25 @@ impl Ticks {
         let (low, high) = (mapping.low * factor, mapping.high * factor);
         let suffix = if axis.format == Format::Times { "×" } else { "" };
         let finish = |values: &[f64], labels: &[String]| -> Vec<Tick> {
-            let tick =
-                |(&value, label): (&f64, &String)| Tick { value: value / factor, label: format!("{label}{suffix}") };
+            let is_plain = |value: f64| axis.format == Format::Whole && is_whole(value) && value.abs() < 1e5;
+            let tick = |(&value, label): (&f64, &String)| {
+                let label = if is_plain(value) { plain(value, 0) } else { format!("{label}{suffix}") };
+                Tick { value: value / factor, label }
+            };
             values.iter().zip(labels).map(tick).collect()
         };
         let accept = |values: &[f64], labels: &[String]| {
             let ticks = finish(values, labels);
             let (values, labels): (Vec<f64>, Vec<String>) = ticks.iter().map(|t| (t.value, t.label.clone())).unzip();
-            (values.len() <= MAX_TICKS && fits(&values, &labels)).then_some(ticks)
+            let are_allowed = axis.format != Format::Whole || values.iter().all(|&value| is_whole(value));
+            (values.len() <= max && are_allowed && fits(&values, &labels)).then_some(ticks)
         };
         if mapping.log {
-            log_ticks(low, high, &accept, factor)
+            let mut ticks = log_ticks(low, high, &accept, factor, max);
+            ticks.minor.retain(|&minor| axis.format != Format::Whole || is_whole(minor));
+            ticks
         } else {
-            Ticks { major: linear_ticks(low, high, &accept), minor: Vec::new() }
+            Ticks { major: linear_ticks(low, high, &accept, max), minor: Vec::new() }
         }
     }
 }
@@ -72,9 +82,18 @@ impl Ticks {
 impl Axis {
     /// Round values between two others with their labels, as they would appear along the axis.
     pub fn round_values(&self, low: f64, high: f64) -> Vec<(f64, String)> {
+        self.at_most(MAX_TICKS, low, high)
+    }
+
+    /// At most `max` round values between two others.
+    pub(crate) fn levels(&self, max: usize, low: f64, high: f64) -> Vec<f64> {
+        self.at_most(max, low, high).into_iter().map(|(value, _)| value).collect()
+    }
+
+    fn at_most(&self, max: usize, low: f64, high: f64) -> Vec<(f64, String)> {
         // Long enough for the maximum number of labels.
-        let mapping = Mapping { log: self.is_log(), low, high, start: 0.0, end: 200.0, beyond: None };
-        let ticks = Ticks::new(self, &mapping, Direction::Y).major;
+        let mapping = Mapping { log: self.is_log(), low, high, start: 0.0, end: 40.0 * max as f64, beyond: None };
+        let ticks = Ticks::at_most(max, self, &mapping, Direction::Y).major;
         ticks.into_iter().map(|tick| (tick.value, tick.label)).collect()
     }
 }
@@ -82,15 +101,19 @@ impl Axis {
 /// Turns values and labels into ticks if they are readable together.
 type Accept<'a> = dyn Fn(&[f64], &[String]) -> Option<Vec<Tick>> + 'a;
 
-fn linear_ticks(low: f64, high: f64, accept: &Accept<'_>) -> Vec<Tick> {
-    let finest = ((high - low) / MAX_TICKS as f64).log10().floor() as i32;
+fn is_whole(value: f64) -> bool {
+    (value - value.round()).abs() < 1e-6
+}
+
+fn linear_ticks(low: f64, high: f64, accept: &Accept<'_>, max: usize) -> Vec<Tick> {
+    let finest = ((high - low) / max as f64).log10().floor() as i32;
     let steps = (finest..finest + 4).flat_map(|power| [(1.0, power), (2.0, power), (2.5, power), (5.0, power)]);
     for (factor, power) in steps {
         let step = factor * 10f64.powi(power);
         let slack = 1e-9 * (high - low);
         let first = ((low - slack) / step).ceil();
         let count = ((high + slack) / step).floor() - first;
-        if !(0.0..MAX_TICKS as f64).contains(&count) {
+        if !(0.0..max as f64).contains(&count) {
             continue;
         }
         let decimals = usize::try_from(-power).unwrap_or(0) + usize::from(factor == 2.5 && power <= 0);
@@ -108,7 +131,7 @@ fn linear_ticks(low: f64, high: f64, accept: &Accept<'_>) -> Vec<Tick> {
     Vec::new()
 }
 
-fn log_ticks(low: f64, high: f64, accept: &Accept<'_>, factor: f64) -> Ticks {
+fn log_ticks(low: f64, high: f64, accept: &Accept<'_>, factor: f64, max: usize) -> Ticks {
     let slack = 1e-9;
     let within = |value: &f64| *value >= low * (1.0 - slack) && *value <= high * (1.0 + slack);
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -120,12 +143,20 @@ fn log_ticks(low: f64, high: f64, accept: &Accept<'_>, factor: f64) -> Ticks {
         if every == 1 { decades(1, &[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]) } else { decades(1, &[1.0]) }
     };
     let spans = [1, 2, 3, 5, 10, 20, 50, 100, 200].map(|every| (every, vec![1.0]));
-    let choices = [(1, vec![1.0, 2.0, 5.0]), (1, vec![1.0, 3.0])].into_iter().chain(spans);
+    // Where there may be many values, such as contour lines.
+    let fine = (max > MAX_TICKS).then(|| (1, vec![1.0, 1.5, 2.0, 3.0, 5.0, 7.0]));
+    let coarse = [(1, vec![1.0, 2.0, 5.0]), (1, vec![1.0, 3.0])];
+    let choices = fine.into_iter().chain(coarse).chain(spans);
     for (every, multiples) in choices {
         let values = decades(every, &multiples);
         // Three decades or more are enough by themselves; otherwise numbers between them help.
-        let plain_decades = decades(1, &[1.0]).len() >= 3;
-        let skipped = if multiples.len() > 1 { plain_decades || values.len() < 3 } else { values.len() < 2 };
+        let plain_decades = max <= MAX_TICKS && decades(1, &[1.0]).len() >= 3;
+        let skipped = match multiples.len() {
+            1 => values.len() < 2,
+            2 | 3 => plain_decades || values.len() < 3,
+            // Within a decade, equal steps are finer.
+            _ => values.len() < MAX_TICKS,
+        };
         if skipped {
             continue;
         }
@@ -139,7 +170,7 @@ fn log_ticks(low: f64, high: f64, accept: &Accept<'_>, factor: f64) -> Ticks {
         }
     }
     // Less than a decade: equally spaced round numbers are easier to read.
-    Ticks { major: linear_ticks(low, high, accept), minor: Vec::new() }
+    Ticks { major: linear_ticks(low, high, accept, max), minor: Vec::new() }
 }
 
 /// A number with this many decimals and a proper minus sign, but no negative zero.
@@ -149,6 +180,22 @@ fn plain(value: f64, decimals: usize) -> String {
         Some(digits) if digits.bytes().any(|digit| (b'1'..=b'9').contains(&digit)) => format!("−{digits}"),
         Some(digits) => digits.to_owned(),
         None => text,
+    }
+}
+
+/// A number with this many significant digits: `0.65`, `1.8`, `412`; as a multiple of a power of ten if it is very small or
+/// very large.
+pub fn significant(value: f64, digits: usize) -> String {
+    let decimals = digits.saturating_sub(1);
+    // Rounding may add a digit: 99.96 becomes 100.
+    let rounded: f64 = format!("{value:.decimals$e}").parse().unwrap_or(value);
+    match rounded.abs() {
+        0.0 => "0".to_owned(),
+        magnitude if (1e-3..99_999.5).contains(&magnitude) => {
+            plain(rounded, usize::try_from(decimals as i32 - magnitude.log10().floor() as i32).unwrap_or(0))
+        }
+        _ if rounded.is_finite() => scientific(rounded, decimals),
+        _ => value.to_string(),
     }
 }
 
@@ -215,6 +262,36 @@ mod tests {
         let mapping = Mapping { log: true, low: 1.0, high: 1000.0, start: 0.0, end: 100.0, beyond: None };
         let minor = Ticks::new(&axis, &mapping, Direction::Y).minor;
         assert_eq!((minor.len(), minor[0], minor[23]), (24, 2.0, 900.0));
+    }
+
+    #[test]
+    fn epochs_have_no_ticks_between_whole_numbers() {
+        let axis = Axis::linear("").whole();
+        assert_eq!(labels(&axis, 0.0, 1.0, 200.0, Direction::X), ["0", "1"]);
+        assert_eq!(labels(&axis, 0.9, 1.1, 200.0, Direction::X), ["1"]);
+        assert_eq!(labels(&axis, 1.0, 4.0, 200.0, Direction::X), ["1", "2", "3", "4"]);
+        assert_eq!(labels(&axis, 0.0, 12.0, 200.0, Direction::X), ["0", "5", "10"]);
+        assert_eq!(labels(&Axis::log("").whole(), 2.0, 3.4, 100.0, Direction::Y), ["2", "3"]);
+        assert_eq!(labels(&axis, 2.2, 2.8, 100.0, Direction::Y), [""; 0]);
+    }
+
+    #[test]
+    fn a_dozen_levels_are_round_too() {
+        let levels = |low, high| -> Vec<String> {
+            Axis::log("loss").levels(12, low, high).into_iter().map(|level| significant(level, 2)).collect()
+        };
+        assert_eq!(levels(0.65, 1.8)[..4], ["0.70", "0.80", "0.90", "1.0"]);
+        assert_eq!(levels(1.1e-3, 9.0)[..4], ["0.0020", "0.0050", "0.010", "0.020"]);
+        for (low, high) in [(0.65, 1.8), (1.1e-3, 9.0), (0.01, 1e4), (1e-90, 1e90), (0.69, 0.7)] {
+            assert!((3..=12).contains(&levels(low, high).len()), "{low} to {high}: {:?}", levels(low, high));
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_few_digits_are_plain() {
+        let written = [0.65, 1.8432, 412.3, 99.96, 0.00031, 1e7, -0.5, 0.0].map(|value| significant(value, 2));
+        assert_eq!(written, ["0.65", "1.8", "410", "100", "3.1×10⁻⁴", "1×10⁷", "−0.50", "0"]);
+        assert_eq!(significant(f64::NAN, 2), "NaN");
     }
 
     #[test]

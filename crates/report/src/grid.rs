@@ -39,14 +39,14 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
             rows,
             x: (0.0, columns),
             y: (0.0, lines),
-            colours: Axis::log("epochs to goal").with_limits(lowest, max.max(1.5 * lowest)),
+            colours: Axis::log("epochs to target").with_limits(lowest, max.max(1.5 * lowest)),
             colour_map: ColourMap::Sequential,
         })],
     };
     let points: Vec<String> = evidence.points.iter().map(|point| point_name(&point.point)).collect();
     Some(picture(
         "grid-map",
-        "Epochs to the goal over the grid",
+        "Epochs to the target over the grid",
         format!(
             "Median over seeds of the epochs to {}; grey where the median trial has not reached it. Columns from left to right: \
              {}.",
@@ -76,7 +76,7 @@ pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
         text("mechanism", "mechanism", |row: &Tuned| Cell::text(&row.evidence.mechanism)),
         text("best point", "best_point", |row| Cell::text(point_name(&row.point))),
         number("reached", "reached", |row| Cell::text(row.evidence.reached)),
-        number("epochs to goal", "median_epochs_to_threshold", |row| median_epochs(&row.evidence)),
+        number("epochs to target", "median_epochs_to_threshold", |row| median_epochs(&row.evidence)),
         number("speed-up", "speedup_epochs", |row| {
             Cell::speedup(row.evidence.versus_full.as_ref().and_then(|comparison| comparison.epochs))
         }),
@@ -85,11 +85,11 @@ pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
     ];
     let caption = match split {
         Split::Test => {
-            "Points are chosen by the median best held-out accuracy, then by the epochs to the goal; test accuracies \
+            "Points are chosen by the median best held-out accuracy, then by the epochs to the target; test accuracies \
             are from examples that nothing was chosen by."
         }
         Split::HeldOut => {
-            "Points are chosen by the median best held-out accuracy, then by the epochs to the goal. The held-out \
+            "Points are chosen by the median best held-out accuracy, then by the epochs to the target. The held-out \
             accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
         }
     };

@@ -5,7 +5,8 @@
 //! | everything, written into a run's folder: `report.html`, `figures/`, `tables/` | [`write()`] |
 //! | the figures of a run | [`pictures`] |
 //! | the style of a mechanism in all figures | [`palette`] |
-//! | the tables, as CSV, Markdown and HTML | [`tables`] |
+//! | the tables | [`tables`] |
+//! | a table as CSV, Markdown and LaTeX | [`table`], `latex.rs` |
 //! | the section about probes and theory | [`theory`] |
 //! | the section about loss surfaces, with a rotatable view | [`surface`] |
 //! | the regions in which the conditions of the theory hold | [`regions`] |
@@ -17,12 +18,14 @@
 #![allow(missing_docs, reason = "a name that says everything needs no comment")]
 
 mod grid;
+mod latex;
 pub mod page;
 pub mod palette;
 pub mod pictures;
 pub mod regions;
 pub mod section;
 pub mod surface;
+pub mod table;
 pub mod tables;
 pub mod theory;
 mod write;

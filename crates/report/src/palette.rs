@@ -2,9 +2,9 @@
 //!
 //! | part of the name | determines |
 //! |---|---|
-//! | family (`topk`) | hue and marker |
-//! | size (`:5`) | shade and dash length |
-//! | globals (`+g3`) | dots between dashes, filling of the marker |
+//! | kind (`topk`) | hue and marker |
+//! | size (`:5`) | shade, filling of the marker, dash length |
+//! | globals (`+g3`) | a shift of the hue, dots between dashes |
 
 use semfocus_analysis::evidence::BASELINE;
 use semfocus_figure::{Dash, Filling, Marker, Paint, Rgb, Series, Style};
@@ -23,17 +23,25 @@ const fn look(name: &'static str, hue: f64, lightness: f64, chroma: f64, marker:
 
 /// Families differ in lightness, too, because some of their hues look alike with colour blindness.
 const FAMILIES: [Family; 5] = [
-    look("topk", 255.0, 0.525, 0.16, Marker::Up),
-    look("banded", 55.0, 0.645, 0.17, Marker::Square),
-    look("block", 172.0, 0.630, 0.11, Marker::Diamond),
-    look("bottomk", 302.0, 0.655, 0.19, Marker::Down),
-    look("randomk", 352.0, 0.540, 0.19, Marker::Cross),
+    look("topk", 255.0, 0.500, 0.16, Marker::Up),
+    look("banded", 55.0, 0.615, 0.17, Marker::Square),
+    look("block", 172.0, 0.605, 0.11, Marker::Diamond),
+    look("bottomk", 302.0, 0.620, 0.19, Marker::Down),
+    look("randomk", 352.0, 0.500, 0.19, Marker::Cross),
 ];
 
 /// Hues (with chroma) and markers that no known family has, for mechanisms of the user's own.
 const OTHER_HUES: [(f64, f64); 6] =
     [(25.0, 0.19), (105.0, 0.12), (135.0, 0.15), (210.0, 0.10), (275.0, 0.14), (60.0, 0.06)];
 const OTHER_MARKERS: [Marker; 4] = [Marker::Star, Marker::Plus, Marker::Left, Marker::Right];
+
+/// Lightness on white paper compared with that of size 5, from small sizes to large ones: larger sizes are darker, nearer to
+/// full attention. On a dark page it is the other way round.
+const SHADES: [f64; 6] = [0.09, 0.06, 0.0, -0.10, -0.17, -0.22];
+
+/// Fillings of markers from small sizes to large ones. Those of sizes often used together, 3, 5, 9 and 17, differ.
+const FILLINGS: [Filling; 6] =
+    [Filling::Half, Filling::Hollow, Filling::Full, Filling::Dotted, Filling::Half, Filling::Hollow];
 
 /// Dash lengths from small sizes to large ones. Those of sizes often used together, 3, 5, 9 and 17, differ most.
 const DASHES: [f64; 6] = [4.2, 1.3, 0.0, 6.5, 2.8, 11.0];
@@ -65,40 +73,34 @@ pub fn style(mechanism: &str) -> Style {
         (None, "") => 2,
         (None, rest) => fnv(rest) as usize % DASHES.len(),
     };
-    // Larger sizes are darker, approaching full attention.
-    let shade = 0.018 * (2.0 - level as f64);
-    let filling = match parts.globals {
-        0 => Filling::Full,
-        1 => Filling::Hollow,
-        _ => Filling::Dotted,
-    };
+    let hue = hue + [0.0, 16.0, 30.0][parts.globals.min(2)];
+    let shade = SHADES[level];
     Style {
-        paint: Paint::Colour(readable(lightness + shade, chroma, hue)),
+        paint: Paint::ByPage {
+            light: readable(lightness + shade, chroma, hue, Rgb::WHITE, MIN_CONTRAST),
+            dark: readable(lightness + 0.2 - 0.8 * shade, chroma, hue, DARK_PAGE, MIN_CONTRAST_DARK),
+        },
         dash: Dash { length: DASHES[level], dots: parts.globals.min(2) },
         marker,
-        filling,
+        filling: FILLINGS[level],
     }
 }
 
-/// A dark page, on which lines must be visible as well as on white paper.
-const DARK_PAGE: Rgb = Rgb(0x12, 0x12, 0x12);
+/// The background of a dark page.
+const DARK_PAGE: Rgb = Rgb(0x16, 0x18, 0x1c);
 /// WCAG asks for a contrast of 3 for graphics; this is slightly more.
 const MIN_CONTRAST: f64 = 3.05;
+/// Thin coloured lines need more on a dark page.
+const MIN_CONTRAST_DARK: f64 = 4.5;
 
-/// The colour nearest in lightness that contrasts with white paper and with a dark page.
-fn readable(lightness: f64, chroma: f64, hue: f64) -> Rgb {
-    let mut lightness = lightness;
-    loop {
-        let colour = Rgb::from_oklch(lightness, chroma, hue);
-        // Both hold for luminances from 0.12 to 0.29, so a step never skips that range.
-        if colour.contrast(Rgb::WHITE) < MIN_CONTRAST {
-            lightness -= 0.005;
-        } else if colour.contrast(DARK_PAGE) < MIN_CONTRAST {
-            lightness += 0.005;
-        } else {
-            return colour;
-        }
+/// The colour nearest in lightness that has this contrast with a background.
+fn readable(lightness: f64, chroma: f64, hue: f64, background: Rgb, contrast: f64) -> Rgb {
+    let step = if background == Rgb::WHITE { -0.005 } else { 0.005 };
+    let mut lightness = lightness.clamp(0.0, 1.0);
+    while Rgb::from_oklch(lightness, chroma, hue).contrast(background) < contrast && (0.0..=1.0).contains(&lightness) {
+        lightness += step;
     }
+    Rgb::from_oklch(lightness, chroma, hue)
 }
 
 /// The family of a mechanism: its name up to the colon or the plus sign.
@@ -156,13 +158,9 @@ mod tests {
     #[test]
     fn every_colour_stands_out_from_white_paper_and_from_a_dark_page() {
         for name in all() {
-            let Paint::Colour(colour) = style(&name).paint else { continue };
-            assert!(colour.contrast(Rgb::WHITE) >= 3.0, "{name} {colour}: {:.2}", colour.contrast(Rgb::WHITE));
-            assert!(
-                colour.contrast(DARK_PAGE) >= 3.0,
-                "{name} {colour}: {:.2} on a dark page",
-                colour.contrast(DARK_PAGE)
-            );
+            let Paint::ByPage { light, dark } = style(&name).paint else { continue };
+            assert!(light.contrast(Rgb::WHITE) >= 3.0, "{name} {light}: {:.2}", light.contrast(Rgb::WHITE));
+            assert!(dark.contrast(DARK_PAGE) >= 4.5, "{name} {dark}: {:.2} on a dark page", dark.contrast(DARK_PAGE));
         }
         assert!(Rgb::INK.contrast(Rgb::WHITE) > 12.0);
     }
@@ -191,6 +189,20 @@ mod tests {
         for (index, look) in looks.iter().enumerate() {
             let twin = looks[..index].iter().position(|other| other == look);
             assert_eq!(twin, None, "{} looks like {:?}", names[index], twin.map(|twin| names[twin]));
+        }
+    }
+
+    #[test]
+    fn sizes_of_one_kind_differ_in_shade_and_marker() {
+        for family in FAMILY_NAMES {
+            let styles = [3, 5, 9, 17].map(|size| style(&format!("{family}:{size}")));
+            for (index, one) in styles.iter().enumerate() {
+                for other in &styles[..index] {
+                    assert_ne!(one.filling, other.filling, "{family}");
+                    let shades = [one, other].map(|style| oklab(style.paint.on_paper().linear())[0]);
+                    assert!((shades[0] - shades[1]).abs() > 0.03, "{family}: {shades:?}");
+                }
+            }
         }
     }
 

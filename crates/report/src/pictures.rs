@@ -4,7 +4,7 @@ use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
 use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
-use semfocus_core::Metric;
+use semfocus_core::{Goal, Metric};
 use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
 use semfocus_store::{State, StoredTrial};
@@ -37,64 +37,150 @@ pub(crate) fn picture(name: &str, title: &str, caption: String, figure: Figure) 
     Picture { name: name.to_owned(), figure: Figure { title, caption, ..figure } }
 }
 
-pub(crate) const BANDS: &str = "Lines are medians over seeds; bands extend from the lower to the upper quartile.";
+/// From this many seeds on, bands show their quartiles; fewer are drawn one by one.
+const MIN_FOR_BANDS: usize = 5;
 
-/// The panels of learning curves, with their heights.
-fn measures<'a>(loss: &'a [Curve], loss_height: f64, accuracy: &'a [Curve], accuracy_height: f64) -> [Measure<'a>; 2] {
-    [
-        Measure { axis: loss_axis(loss), height: loss_height, curves: loss },
-        Measure { axis: accuracy_axis(), height: accuracy_height, curves: accuracy },
-    ]
+/// What the lines and bands of curves over this many seeds are.
+pub(crate) fn spread(counts: impl Iterator<Item = usize> + Clone) -> &'static str {
+    match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
+        (_, 0 | 1) => "Each line is one trial.",
+        (_, max) if max < MIN_FOR_BANDS => "Lines are medians over seeds; pale lines are the single seeds.",
+        (min, _) if min >= MIN_FOR_BANDS => {
+            "Lines are medians over seeds; bands extend from the lower to the upper quartile."
+        }
+        _ => {
+            "Lines are medians over seeds; bands extend from the lower to the upper quartile, and pale lines are the single \
+             seeds where there are fewer than five."
+        }
+    }
 }
 
-fn loss_axis(curves: &[Curve]) -> Axis {
-    Axis::auto("training loss", curves.iter().flat_map(|curve| &curve.quartiles).flatten().copied())
+/// Median and quartiles over seeds, each of which has a value for every `x`. A few seeds are also drawn one by one.
+pub(crate) fn over_seeds(series: Series, x: Vec<f64>, seeds: Vec<Vec<f64>>) -> Curve {
+    let at = |index: usize| {
+        let values: Vec<f64> = seeds.iter().map(|seed| seed[index]).filter(|value| !value.is_nan()).collect();
+        [0.25, 0.5, 0.75].map(|share| quantile(&values, share).unwrap_or(f64::NAN))
+    };
+    let quartiles = (0..x.len()).map(at).collect();
+    let lines = if seeds.len() < MIN_FOR_BANDS { seeds } else { Vec::new() };
+    Curve { series, x, quartiles, lines }
 }
 
-pub(crate) fn accuracy_axis() -> Axis {
-    Axis::fraction("held-out accuracy")
+/// What curves show, the quantity of the target first.
+fn shown_metrics(goal: Goal) -> Vec<Metric> {
+    let others = [Metric::TrainAccuracy, Metric::TrainLoss, Metric::HeldoutAccuracy];
+    std::iter::once(goal.metric).chain(others.into_iter().filter(|metric| *metric != goal.metric)).collect()
+}
+
+pub(crate) fn metric_words(metric: Metric) -> &'static str {
+    match metric {
+        Metric::TrainLoss => "training loss",
+        Metric::TrainAccuracy => "training accuracy",
+        Metric::HeldoutLoss => "held-out loss",
+        Metric::HeldoutAccuracy => "held-out accuracy",
+    }
+}
+
+/// A target in words: `a training accuracy of 95 %`.
+pub(crate) fn target_words(goal: Goal) -> String {
+    format!("a {} of {}", metric_words(goal.metric), target_value(goal))
+}
+
+fn target_value(goal: Goal) -> String {
+    if goal.metric.is_accuracy() { format!("{} %", round(100.0 * goal.value)) } else { round(goal.value).to_string() }
+}
+
+/// Without the digits that multiplying by 100 adds.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// A row of panels that show a metric. That of the target gets a line.
+fn measure(metric: Metric, goal: Goal, height: f64, curves: &[Curve]) -> Measure<'_> {
+    let target = (metric == goal.metric).then(|| (goal.value, format!("target {}", target_value(goal))));
+    Measure { axis: metric_axis(metric, curves), target, height, curves }
+}
+
+pub(crate) fn metric_axis(metric: Metric, curves: &[Curve]) -> Axis {
+    let values =
+        || curves.iter().flat_map(|curve| curve.quartiles.iter().flatten().chain(curve.lines.iter().flatten()));
+    if !metric.is_accuracy() {
+        return Axis::auto(metric_words(metric), values().copied());
+    }
+    // Nothing happens far below chance; the axis begins at the ten per cent below the smallest value.
+    let min = values().copied().filter(|value| value.is_finite()).fold(1.0, f64::min);
+    Axis::fraction(metric_words(metric)).with_limits((10.0 * (min - 0.01)).floor().clamp(0.0, 9.0) / 10.0, 1.0)
+}
+
+/// Whether some trial reached the target.
+fn is_any_reached(evidence: &Evidence) -> bool {
+    evidence.points.iter().flat_map(|point| &point.mechanisms).any(|mechanism| mechanism.reached > 0)
+}
+
+/// Which figures would show nothing, and why.
+pub fn left_out(evidence: &Evidence) -> Option<String> {
+    let has_epochs = evidence.trials().any(|observed| observed.measures.is_some());
+    (has_epochs && !is_any_reached(evidence)).then(|| {
+        format!(
+            "No trial reached {}, so there are no figures of the epochs to the target and of the speed-up.",
+            target_words(evidence.goal)
+        )
+    })
 }
 
 /// The figures of an experiment without a grid.
 fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
-    let curves = |metric: Metric| -> Vec<Curve> {
-        point.mechanisms.iter().filter_map(|mechanism| curve(point, &mechanism.mechanism, metric)).collect()
-    };
-    let (loss, accuracy) = (curves(Metric::TrainLoss), curves(Metric::HeldoutAccuracy));
-    let n = seeds_text(point.mechanisms.iter().map(|mechanism| mechanism.seeds));
-    let in_curves = seeds_text(point.mechanisms.iter().map(|mechanism| comparable(point, &mechanism.mechanism).len()));
-    let held = if is_any_stopped(point) { " A trial that stopped at its goal keeps its last value." } else { "" };
-    let left_out = if has_diverged(point) { " Trials that diverged are left out." } else { "" };
     let goal = evidence.goal;
-    let task = task_of(evidence);
+    let all: Vec<(Metric, Vec<Curve>)> = shown_metrics(goal)
+        .into_iter()
+        .map(|metric| {
+            let of = |mechanism: &MechanismEvidence| curve(point, &mechanism.mechanism, metric);
+            (metric, point.mechanisms.iter().filter_map(of).collect())
+        })
+        .collect();
+    let heights = [105.0, 75.0, 75.0, 75.0];
+    let measures: Vec<Measure> =
+        all.iter().zip(heights).map(|((metric, curves), height)| measure(*metric, goal, height, curves)).collect();
+    let n = seeds_text(point.mechanisms.iter().map(|mechanism| mechanism.seeds));
+    let counts = point.mechanisms.iter().map(|mechanism| comparable(point, &mechanism.mechanism).len());
+    let (in_curves, spread) = (seeds_text(counts.clone()), spread(counts));
+    let held = if is_any_stopped(point) { " A trial that stopped at its target keeps its last value." } else { "" };
+    let left_out = if has_diverged(point) { " Trials that diverged are left out." } else { "" };
+    let (task, target) = (task_of(evidence), target_words(goal));
+    let names: Vec<&str> = all.iter().map(|(metric, _)| metric_words(*metric)).collect();
     let mut pictures = vec![picture(
         "curves",
         "Learning curves",
-        format!("Training loss (above) and held-out accuracy (below) on {task}, {in_curves}. {BANDS}{held}{left_out}"),
-        charts::curves("epoch", &measures(&loss, 95.0, &accuracy, 80.0)),
+        format!(
+            "From top to bottom: {}, by epoch, on {task}, {in_curves}. The dashed line is the target, {target}. \
+             {spread}{held}{left_out}",
+            names.join(", ")
+        ),
+        charts::curves(&measures),
     )];
     if point.mechanisms.len() > CROWDED {
         pictures.push(picture(
-            "curves-by-family",
-            "Learning curves by family",
+            "curves-by-mechanism",
+            "Learning curves by mechanism",
             format!(
-                "The same with one column for each family of mechanisms and full attention in all of them; {task}, \
-                 {in_curves}. {BANDS}{held}{left_out}"
+                "The same with one column for each mechanism in all its sizes, and full attention in every column; {task}, \
+                 {in_curves}. {spread}{held}{left_out}"
             ),
-            charts::curves_by_group("epoch", &measures(&loss, 105.0, &accuracy, 85.0), |name| {
-                (name != BASELINE).then(|| palette::family(name))
-            }),
+            charts::curves_by_group(&measures, |name| (name != BASELINE).then(|| palette::family(name))),
         ));
+    }
+    if !is_any_reached(evidence) {
+        return pictures;
     }
     let survivals: Vec<Survival> = point.mechanisms.iter().filter(|m| m.seeds > 0).map(survival).collect();
     pictures.push(picture(
         "survival",
-        "Trials that have not reached the goal",
+        "Trials that have not reached the target",
         format!(
-            "Share of trials that have not reached {goal}, by epoch (Kaplan–Meier), on {task}, {n}. Bands are pointwise 95 % \
-             intervals; strokes mark trials that ended without reaching it."
+            "Share of trials that have not reached {target}, by epoch (Kaplan–Meier), on {task}, {n}. Bands are pointwise \
+             95 % intervals; strokes mark trials that ended without reaching it."
         ),
-        charts::survival("epoch", "goal not yet reached", &survivals),
+        charts::survival("target not reached", &survivals),
     ));
     let estimates: Vec<Estimate> = point.mechanisms.iter().filter_map(|m| estimate(m, m.mechanism.clone())).collect();
     if !estimates.is_empty() {
@@ -102,19 +188,29 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
             "speedup",
             "Speed-up over full attention",
             format!(
-                "Speed-up over full attention in epochs to {goal}: median over seeds ({n}), with its 95 % interval if all \
-                 trials reached the goal. Hollow points with arrows are bounds: one of the two has not reached the goal."
+                "Speed-up over full attention in epochs to {target}: median over seeds ({n}), with its 95 % interval if all \
+                 trials reached the target. Hollow points with arrows are bounds: one of the two has not reached it."
             ),
             charts::intervals(Axis::times("speed-up in epochs"), 1.0, &estimates),
         ));
     }
-    let slopes: Vec<Pairs> = point.mechanisms.iter().filter_map(|m| pairs(point, &m.mechanism)).collect();
+    let is_reached = |pairs: &Pairs| pairs.pairs.iter().any(|pair| pair.0.is_finite() || pair.1.is_finite());
+    let slopes = point.mechanisms.iter().filter_map(|m| pairs(point, &m.mechanism));
+    let (slopes, never): (Vec<Pairs>, Vec<Pairs>) = slopes.partition(is_reached);
+    let never: Vec<&str> = never.iter().map(|pairs| pairs.series.name.as_str()).collect();
+    let never = if never.is_empty() {
+        String::new()
+    } else {
+        format!(" Not shown, because no trial of the pair reached it: {}.", never.join(", "))
+    };
     if !slopes.is_empty() {
         pictures.push(picture(
             "seeds",
             "Seed by seed",
-            format!("Epochs to {goal} with full attention and with each mechanism; one line for each seed, {n}."),
-            charts::slopes("epochs to the goal", BASELINE, &slopes),
+            format!(
+                "Epochs to {target} with full attention and with each mechanism; one line for each seed, {n}.{never}"
+            ),
+            charts::slopes("epochs to the target", BASELINE, &slopes),
         ));
     }
     pictures
@@ -122,61 +218,62 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
 
 /// The figures of a grid: one small panel for each point.
 fn of_grid(evidence: &Evidence) -> Vec<Picture> {
-    let task = task_of(evidence);
-    let n = seeds_text(evidence.points.iter().flat_map(|point| point.mechanisms.iter().map(|m| m.seeds)));
-    let multiples = |metric: Metric, axis: fn(&[Curve]) -> Axis| {
-        let all: Vec<(String, Vec<Curve>)> = evidence
-            .points
-            .iter()
-            .map(|point| {
-                let of = |m: &MechanismEvidence| curve(point, &m.mechanism, metric);
-                (point_name(&point.point), point.mechanisms.iter().filter_map(of).collect())
-            })
-            .collect();
-        let curves: Vec<Curve> = all.iter().flat_map(|(_, curves)| curves.clone()).collect();
-        let (x, y) = (charts::from_zero("epoch", curves.iter().flat_map(|curve| &curve.x).copied()), axis(&curves));
-        let panel =
-            |(name, curves): &(String, Vec<Curve>)| charts::curve_panel(name, x.clone(), y.clone(), 80.0, curves);
-        let panels: Vec<Panel> = all.iter().map(panel).collect();
-        charts::small_multiples(panels.len().clamp(1, 4), panels)
-    };
-    let mut pictures = vec![
-        picture(
-            "grid-training-loss",
-            "Training loss over the grid",
-            format!("Training loss on {task}, one panel for each point of the grid, {n} at each. {BANDS}"),
-            multiples(Metric::TrainLoss, loss_axis),
-        ),
-        picture(
-            "grid-heldout-accuracy",
-            "Held-out accuracy over the grid",
-            format!("Held-out accuracy on {task}, one panel for each point of the grid, {n} at each. {BANDS}"),
-            multiples(Metric::HeldoutAccuracy, |_| accuracy_axis()),
-        ),
-    ];
+    let (task, goal, target) = (task_of(evidence), evidence.goal, target_words(evidence.goal));
+    let counts = evidence.points.iter().flat_map(|point| point.mechanisms.iter().map(|m| m.seeds));
+    let (n, spread) = (seeds_text(counts.clone()), spread(counts));
+    let mut pictures: Vec<Picture> = Vec::new();
+    for metric in shown_metrics(goal) {
+        let of_point = |point: &PointEvidence| -> Vec<Curve> {
+            point.mechanisms.iter().filter_map(|m| curve(point, &m.mechanism, metric)).collect()
+        };
+        let of_points: Vec<Vec<Curve>> = evidence.points.iter().map(of_point).collect();
+        let all: Vec<Curve> = of_points.iter().flatten().cloned().collect();
+        let x = charts::epochs(all.iter().flat_map(|curve| &curve.x).copied());
+        let measure = measure(metric, goal, 80.0, &all);
+        let panels = evidence.points.iter().zip(&of_points);
+        let panels: Vec<Panel> =
+            panels.map(|(point, curves)| measure.panel(&point_name(&point.point), &x, curves)).collect();
+        let words = metric_words(metric);
+        let capitalised = words[..1].to_uppercase() + &words[1..];
+        let line = if metric == goal.metric { " The dashed line is the target." } else { "" };
+        pictures.push(picture(
+            &format!("grid-{}", words.replace("held-out", "heldout").replace(' ', "-")),
+            &format!("{capitalised} over the grid"),
+            format!("{capitalised} on {task}, one panel for each point of the grid, {n} at each.{line} {spread}"),
+            charts::small_multiples(panels.len().clamp(1, 4), panels),
+        ));
+    }
     pictures.extend(crate::grid::map(evidence));
     let estimates: Vec<Estimate> = evidence
         .points
         .iter()
         .flat_map(|point| point.mechanisms.iter().map(move |mechanism| (point, mechanism)))
-        .filter_map(|(point, mechanism)| {
-            estimate(mechanism, format!("{}, {}", mechanism.mechanism, point_name(&point.point)))
-        })
+        .filter_map(|(point, mechanism)| estimate(mechanism, at_point(&mechanism.mechanism, &point.point)))
         .collect();
     if !estimates.is_empty() {
-        let goal = evidence.goal;
         let figure = charts::intervals(Axis::times("speed-up in epochs"), 1.0, &estimates);
         pictures.push(picture(
             "grid-speedup",
             "Speed-up over the grid",
             format!(
-                "Speed-up over full attention in epochs to {goal} at each point of the grid: median over seeds ({n}), with its \
-                 95 % interval if all trials reached the goal. Hollow points with arrows are bounds."
+                "Speed-up over full attention in epochs to {target} at each point of the grid: median over seeds ({n}), with \
+                 its 95 % interval if all trials reached the target. Hollow points with arrows are bounds."
             ),
             Figure { width: TWO_COLUMNS, ..figure },
         ));
     }
     pictures
+}
+
+/// A mechanism at a point of the grid: `topk:3, relu`. Numbers are told with the name of their setting.
+pub(crate) fn at_point(mechanism: &str, point: &[(String, String)]) -> String {
+    let mut name = mechanism.to_owned();
+    for (path, value) in point {
+        let is_number = value.parse::<f64>().is_ok() || matches!(value.as_str(), "true" | "false");
+        let setting = path.rsplit('.').next().unwrap_or(path).replace('_', " ");
+        name += &if is_number { format!(", {setting} {value}") } else { format!(", {value}") };
+    }
+    name
 }
 
 fn task_of(evidence: &Evidence) -> String {
@@ -207,22 +304,23 @@ pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Ve
     if over.is_empty() { all().collect() } else { over }
 }
 
-/// Quartiles of a metric over the seeds of a mechanism, up to the last epoch that all of its trials have. A trial that
-/// stopped at its goal keeps its last value.
+/// A metric over the seeds of a mechanism, from the first recorded epoch (0, the untrained model, or 1) to the last that all of
+/// its trials have. A trial that stopped at its target keeps its last value.
 pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> Option<Curve> {
     let trials = comparable(point, mechanism);
-    let is_stopped = |trial: &StoredTrial| trial.state == State::Stopped;
-    let longest = point.trials.iter().map(|observed| observed.trial.records.len()).max()?;
-    let shortest = trials.iter().filter(|trial| !is_stopped(trial)).map(|trial| trial.records.len()).min();
-    let last = if trials.is_empty() { return None } else { shortest.unwrap_or(longest) };
-    let quartiles = (1..=last).map(|epoch| {
-        let value = |trial: &&StoredTrial| trial.records.get(epoch - 1).or(trial.records.last()).map(|r| metric.of(r));
-        let values: Vec<f64> = trials.iter().filter_map(value).collect();
-        [0.25, 0.5, 0.75].map(|q| quantile(&values, q).unwrap_or(f64::NAN))
-    });
-    let quartiles: Vec<[f64; 3]> = quartiles.collect();
-    let epochs = (1..=last).map(|epoch| epoch as f64).collect();
-    Some(Curve { series: palette::series(mechanism), x: epochs, quartiles })
+    let last_of = |trial: &StoredTrial| trial.records.last().map(|record| record.epoch);
+    let longest = point.trials.iter().filter_map(|observed| last_of(&observed.trial)).max()?;
+    let is_stopped = |trial: &&&StoredTrial| trial.state == State::Stopped;
+    let shortest = trials.iter().filter(|trial| !is_stopped(trial)).filter_map(|trial| last_of(trial)).min();
+    let first = trials.iter().filter_map(|trial| Some(trial.records.first()?.epoch)).max()?;
+    let epochs = first..=shortest.unwrap_or(longest);
+    let of_trial = |trial: &&StoredTrial| {
+        let start = trial.records.first().map_or(0, |record| record.epoch);
+        let record = |epoch: usize| trial.records.get(epoch - start).or(trial.records.last());
+        epochs.clone().map(|epoch| record(epoch).map_or(f64::NAN, |record| metric.of(record))).collect()
+    };
+    let seeds = trials.iter().map(of_trial).collect();
+    Some(over_seeds(palette::series(mechanism), epochs.map(|epoch| epoch as f64).collect(), seeds))
 }
 
 fn survival(mechanism: &MechanismEvidence) -> Survival {

@@ -85,6 +85,7 @@ fn panel(title: &str, min_separation: impl Fn(f64, f64) -> Option<f64>) -> Panel
             points,
             interpolation: Interpolation::Linear,
             markers: true,
+            pale: false,
         }))
     });
     Panel {

@@ -1,20 +1,22 @@
 //! The section about theory: what probes found, and whether the conditions hold.
 
 use maud::{Markup, html};
+use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{Evidence, PointEvidence};
-use semfocus_analysis::stats::{median, quantile};
+use semfocus_analysis::stats::median;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{PREDICTION_RULE, Pair, PairAt, Row, pairs};
 use semfocus_core::Metric;
-use semfocus_figure::charts::{Curve, curve_panel};
-use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, Sharing};
+use semfocus_core::study::SEEDS;
+use semfocus_figure::charts::{self, Curve, curve_panel};
+use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, Sharing, significant};
 use semfocus_store::records::{ProbeRecord, Relevance, Summary};
 
 use crate::page::finding_list;
 use crate::palette;
-use crate::pictures::{self, BANDS, Picture};
+use crate::pictures::{self, Picture};
 use crate::section::Section;
-use crate::tables::{Cell, Table, number, text};
+use crate::tables::{Cell, Table, number, text, under};
 
 /// The quantile that figures show, in per cent. Separations are shown at the opposite quantile.
 const SHOWN: f64 = 75.0;
@@ -23,12 +25,12 @@ const SHOWN: f64 = 75.0;
 pub fn section(evidence: &Evidence) -> Option<Section> {
     evidence.trials().find(|observed| !observed.trial.probes.is_empty())?;
     let pairs = pairs(evidence);
-    let mut pictures = Vec::new();
-    if let [point] = &evidence.points[..] {
-        pictures.extend(scores_picture(point, &pairs));
-    }
+    let mut pictures = match &evidence.points[..] {
+        [point] => scores_picture(point, &pairs).into_iter().collect(),
+        points => conditions_pictures(points, &pairs),
+    };
     pictures.extend(prediction_picture(evidence, &pairs));
-    let tables = [conditions_table(evidence, &pairs), relevance_table(evidence), Some(steepness_table(evidence))];
+    let tables = [conditions_table(evidence, &pairs), relevance_table(evidence), steepness_table(evidence)];
     Some(Section {
         id: "theory",
         title: "Theory",
@@ -41,23 +43,25 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
 
 /// What the conditions are, whether they hold for each mechanism, and what follows.
 fn findings(pairs: &[Pair]) -> Markup {
-    let found: Vec<(&str, String)> = mechanisms(pairs)
-        .into_iter()
-        .map(|mechanism| {
-            let own: Vec<&Pair> = pairs.iter().filter(|pair| pair.mechanism == mechanism).collect();
-            (mechanism, finding(&own))
-        })
-        .collect();
+    let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
+    for pair in pairs {
+        let name = pictures::at_point(&pair.mechanism, &pair.point);
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, group)) => group.push(pair),
+            None => groups.push((name, vec![pair])),
+        }
+    }
+    let found: Vec<(&str, String)> = groups.iter().map(|(name, own)| (name.as_str(), finding(own))).collect();
     html! {
+        (finding_list(&found))
+        @if found.is_empty() {
+            p { "No trial of another mechanism was probed at the same epoch as full attention with the same seed." }
+        }
         p {
             "Attention that keeps few keys should train faster where it has the better guarantee: where the scores it keeps \
              are close together (dispersion δh) and well above those it drops (separation Δ), while the scores of full \
              attention are spread widely (dispersion δs). Condition (W) compares the guarantees in the attention parameters, \
              (X) those in the input of a block. A condition holds if its left-hand side is below 1."
-        }
-        (finding_list(&found))
-        @if found.is_empty() {
-            p { "No trial of another mechanism was probed at the same epoch as full attention with the same seed." }
         }
         p {
             "What this does not say: the conditions compare upper bounds on how sensitive the loss is. A better bound does not \
@@ -88,13 +92,14 @@ fn finding(pairs: &[&Pair]) -> String {
         let count = rows.iter().filter(|row| holds(row)).count();
         let values: Vec<f64> = rows.iter().map(|row| lhs(row)).collect();
         let end = match count {
-            0 => "does not hold at the end".to_owned(),
-            count if count == rows.len() => "holds at the end".to_owned(),
-            count => format!("holds at the end in {count} of {} pairs of trials", rows.len()),
+            0 => "does not hold at the last probe".to_owned(),
+            count if count == rows.len() => "holds at the last probe".to_owned(),
+            count => format!("holds at the last probe in {count} of {} pairs of trials", rows.len()),
         };
         let when = match epochs_of(pairs, holds) {
-            None => "at no probed epoch".to_owned(),
-            Some((first, last, share)) => format!("at {share} of the probed epochs, from {first} to {last}"),
+            None => "in no probe before".to_owned(),
+            Some((first, last, share)) if first == last => format!("in {share} of all probes, at epoch {first}"),
+            Some((first, last, share)) => format!("in {share} of all probes, from epoch {first} to {last}"),
         };
         format!("({name}) {end} (left-hand side {}), and {when}", range(&values))
     };
@@ -127,8 +132,9 @@ fn probe_curve(point: &PointEvidence, mechanism: &str, value: impl Fn(&ProbeReco
 }
 
 /// Quartiles over seeds of a value of a mechanism's pairs.
-fn pair_curve(pairs: &[Pair], mechanism: &str, value: fn(&Row) -> f64) -> Option<Curve> {
-    let own: Vec<&Pair> = pairs.iter().filter(|pair| pair.mechanism == mechanism && pair.has_conditions()).collect();
+fn pair_curve(point: &PointEvidence, pairs: &[Pair], mechanism: &str, value: fn(&Row) -> f64) -> Option<Curve> {
+    let is_own = |pair: &&Pair| pair.mechanism == mechanism && pair.point == point.point && pair.has_conditions();
+    let own: Vec<&Pair> = pairs.iter().filter(is_own).collect();
     let epochs = own.first()?.epochs.iter().map(|at| at.epoch);
     let of_seed = |pair: &&Pair, epoch| Some(value(pair.epochs.iter().find(|at| at.epoch == epoch)?.rows.first()?));
     curve_over_seeds(mechanism, epochs, &own, of_seed)
@@ -143,10 +149,12 @@ fn curve_over_seeds<T>(
 ) -> Option<Curve> {
     let at = |epoch: usize| {
         let values: Vec<f64> = seeds.iter().map(|seed| value(seed, epoch)).collect::<Option<_>>()?;
-        Some((epoch as f64, [0.25, 0.5, 0.75].map(|q| quantile(&values, q).unwrap_or(f64::NAN))))
+        Some((epoch as f64, values))
     };
-    let (x, quartiles): (Vec<f64>, Vec<[f64; 3]>) = epochs.filter_map(at).unzip();
-    (!x.is_empty()).then(|| Curve { series: palette::series(mechanism), x, quartiles })
+    let (x, at_epochs): (Vec<f64>, Vec<Vec<f64>>) = epochs.filter_map(at).unzip();
+    let of_seed = |seed: usize| at_epochs.iter().map(|values| values[seed]).collect();
+    (!x.is_empty())
+        .then(|| pictures::over_seeds(palette::series(mechanism), x, (0..seeds.len()).map(of_seed).collect()))
 }
 
 /// Dispersion, separation and the left-hand sides below the learning curves; None unless something was probed twice.
@@ -164,38 +172,91 @@ fn scores_picture(point: &PointEvidence, pairs: &[Pair]) -> Option<Picture> {
     let accuracy: Vec<Curve> =
         mechanisms.iter().filter_map(|mechanism| pictures::curve(point, mechanism, Metric::HeldoutAccuracy)).collect();
     let conditions = |value: fn(&Row) -> f64| -> Vec<Curve> {
-        mechanisms.iter().filter_map(|mechanism| pair_curve(pairs, mechanism, value)).collect()
+        mechanisms.iter().filter_map(|mechanism| pair_curve(point, pairs, mechanism, value)).collect()
     };
     let (w, x) = (conditions(|row| row.conditions.w_lhs), conditions(|row| row.conditions.x_lhs));
-    let last = accuracy.iter().chain(&dispersion).flat_map(|curve| curve.x.last()).copied().fold(1.0, f64::max);
-    let values = |curves: &[Curve]| curves.iter().flat_map(|c| &c.quartiles).flatten().copied().collect::<Vec<_>>();
-    let panel = |axis: Axis, curves: &[Curve], height: f64| {
-        curve_panel("", Axis::linear("epoch").with_limits(0.0, last), axis, height, curves)
-    };
+    let epochs = charts::epochs(accuracy.iter().chain(&dispersion).flat_map(|curve| &curve.x).copied());
+    let panel = |axis: Axis, curves: &[Curve], height: f64| curve_panel("", epochs.clone(), axis, height, curves);
+    let counts = mechanisms.iter().map(|mechanism| pictures::comparable(point, mechanism).len());
+    let spread = pictures::spread(counts);
     let mut panels = vec![
-        panel(pictures::accuracy_axis(), &accuracy, 65.0),
+        panel(pictures::metric_axis(Metric::HeldoutAccuracy, &accuracy), &accuracy, 65.0),
         panel(Axis::auto("dispersion", values(&dispersion)), &dispersion, 65.0),
     ];
     if !separation.is_empty() {
         panels.push(panel(Axis::auto("separation", values(&separation)), &separation, 55.0));
     }
     for (name, curves) in [("(W)", &w), ("(X)", &x)].into_iter().filter(|(_, curves)| !curves.is_empty()) {
-        let max = values(curves).into_iter().filter(|value| value.is_finite()).fold(1.0, f64::max);
-        let mut panel = panel(Axis::linear(name).with_limits(0.0, 1.1 * max), curves, 50.0);
-        panel.marks.push(Mark::Rule(Rule { at: Reference::Y(1.0), label: "holds below 1".to_owned() }));
+        let mut panel = panel(condition_axis(name, curves), curves, 50.0);
+        panel.marks.push(condition_rule());
         panels.push(panel);
     }
     Some(pictures::picture(
-        "theory-course",
+        "theory-curves",
         "Scores during training",
         format!(
             "From top to bottom: held-out accuracy; dispersion of the kept scores ({SHOWN} % quantile over queries, layers and \
              examples; for full attention, of all scores); separation of kept from dropped scores ({} % quantile, where it is \
-             positive); left-hand sides of the conditions, which hold below 1. {BANDS}",
+             positive); left-hand sides of the conditions, which hold below 1. {spread}",
             100.0 - SHOWN
         ),
         Figure { share_x: Sharing::All, panels, ..Figure::default() },
     ))
+}
+
+fn values(curves: &[Curve]) -> Vec<f64> {
+    let of_curve = |curve: &Curve| -> Vec<f64> {
+        curve.quartiles.iter().flatten().chain(curve.lines.iter().flatten()).copied().collect()
+    };
+    curves.iter().flat_map(of_curve).filter(|value| value.is_finite()).collect()
+}
+
+fn condition_axis(name: &str, curves: &[Curve]) -> Axis {
+    let max = values(curves).into_iter().fold(1.0, f64::max);
+    Axis::linear(name).with_limits(0.0, 1.1 * max)
+}
+
+fn condition_rule() -> Mark {
+    Mark::Rule(Rule { at: Reference::Y(1.0), label: "holds below 1".to_owned() })
+}
+
+/// The left-hand sides of the conditions during training over a grid: one figure for each condition, one panel for each point.
+/// None unless something was probed twice.
+fn conditions_pictures(points: &[PointEvidence], pairs: &[Pair]) -> Vec<Picture> {
+    type LeftHandSide = fn(&Row) -> f64;
+    let conditions: [(&str, &str, LeftHandSide); 2] =
+        [("W", "theory-curves-w", |row| row.conditions.w_lhs), ("X", "theory-curves-x", |row| row.conditions.x_lhs)];
+    let mut pictures = Vec::new();
+    for (name, file, value) in conditions {
+        let of_point = |point: &PointEvidence| -> Vec<Curve> {
+            point.mechanisms.iter().filter_map(|m| pair_curve(point, pairs, &m.mechanism, value)).collect()
+        };
+        let of_points: Vec<Vec<Curve>> = points.iter().map(of_point).collect();
+        let all: Vec<Curve> = of_points.iter().flatten().cloned().collect();
+        if all.iter().all(|curve| curve.x.len() < 2) {
+            continue;
+        }
+        let epochs = charts::epochs(all.iter().flat_map(|curve| &curve.x).copied());
+        let axis = condition_axis(&format!("({name}), left-hand side"), &all);
+        let panel = |(point, curves): (&PointEvidence, &Vec<Curve>)| {
+            let mut panel = curve_panel(&point_name(&point.point), epochs.clone(), axis.clone(), 90.0, curves);
+            panel.marks.push(condition_rule());
+            panel
+        };
+        let panels: Vec<Panel> = points.iter().zip(&of_points).map(panel).collect();
+        let counts = points.iter().flat_map(|point| point.mechanisms.iter().map(|mechanism| mechanism.seeds));
+        pictures.push(pictures::picture(
+            file,
+            &format!("Condition ({name}) during training"),
+            format!(
+                "Left-hand side of condition ({name}) by epoch, at the {SHOWN} % quantile, one panel for each point of the \
+                 grid. The condition holds below 1. {}",
+                pictures::spread(counts)
+            ),
+            charts::small_multiples(panels.len().clamp(1, 4), panels),
+        ));
+    }
+    pictures
 }
 
 /// Predicted against measured speed-up, one point for each pair.
@@ -208,10 +269,16 @@ fn prediction_picture(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
     let mut count = 0;
     for mechanism in mechanisms {
         let own = pairs.iter().filter(|pair| pair.mechanism == mechanism);
-        let points: Vec<(f64, f64)> = own.filter_map(both).collect();
+        let label = |pair: &Pair| {
+            let seed = SEEDS.iter().position(|seed| *seed == pair.seed);
+            let seed = seed.map_or_else(|| pair.seed.to_string(), |index| (index + 1).to_string());
+            format!("{}, seed {seed}", pictures::at_point(mechanism, &pair.point))
+        };
+        let found = own.filter_map(|pair| Some((both(pair)?, label(pair))));
+        let (points, labels): (Vec<(f64, f64)>, Vec<String>) = found.unzip();
         count += points.len();
         if !points.is_empty() {
-            marks.push(Mark::Points(Points { series: palette::series(mechanism), points, marker: None }));
+            marks.push(Mark::Points(Points { series: palette::series(mechanism), points, marker: None, labels }));
         }
     }
     let with_conditions = pairs.iter().filter(|pair| pair.has_conditions()).count();
@@ -225,8 +292,8 @@ fn prediction_picture(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
         };
         let left_out = match with_conditions - count {
             0 => String::new(),
-            1 => " One more pair is left out because not both of its trials reached the goal.".to_owned(),
-            out => format!(" {out} more pairs are left out because not both of their trials reached the goal."),
+            1 => " One more pair is left out because not both of its trials reached the target.".to_owned(),
+            out => format!(" {out} more pairs are left out because not both of their trials reached the target."),
         };
         pictures::picture(
             "prediction",
@@ -235,7 +302,7 @@ fn prediction_picture(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
                 "One point for each pair of trials with the same seed, {count} in all; epochs to {}. \
                  {PREDICTION_RULE}{left_out} The theory predicts an advantage to the right of the vertical line; points above \
                  the horizontal line show a measured one. On the diagonal, both agree.",
-                evidence.goal
+                pictures::target_words(evidence.goal)
             ),
             Figure { panels: vec![panel], ..Figure::default() },
         )
@@ -254,12 +321,12 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
         text("seed", "seed", |line| Cell::text(line.pair.seed)),
         number("epoch", "epoch", |line| Cell::text(line.epoch)),
         number("quantile", "quantile", |line| Cell::number(line.row.quantile, |x| format!("{x} %"))),
-        number("δs", "full_dispersion", |line| Cell::decimals(line.row.full_dispersion, 2)),
-        number("δh", "dispersion", |line| Cell::decimals(line.row.dispersion, 2)),
-        number("Δ", "separation", |line| Cell::number(line.row.separation, |x| format!("{x:.2e}"))),
-        number("b", "sink", |line| Cell::decimals(line.row.sink, 0)),
-        number("(W)", "w_lhs", |line| Cell::decimals(line.row.conditions.w_lhs, 3)),
-        number("(X)", "x_lhs", |line| Cell::decimals(line.row.conditions.x_lhs, 3)),
+        under("dispersion", number("δs", "full_dispersion", |line| Cell::decimals(line.row.full_dispersion, 2))),
+        under("dispersion", number("δh", "dispersion", |line| Cell::decimals(line.row.dispersion, 2))),
+        number("separation Δ", "separation", |line| Cell::number(line.row.separation, |x| significant(x, 3))),
+        number("sink b", "sink", |line| Cell::decimals(line.row.sink, 0)),
+        under("left-hand side", number("(W)", "w_lhs", |line| Cell::decimals(line.row.conditions.w_lhs, 3))),
+        under("left-hand side", number("(X)", "x_lhs", |line| Cell::decimals(line.row.conditions.x_lhs, 3))),
     ];
     let last = pairs.iter().filter_map(|pair| Some((pair, pair.epochs.last()?)));
     let lines: Vec<Line> =
@@ -267,7 +334,15 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
     let caption = "Quantiles over layers, queries and examples of each model, as in Table 6 of the study: dispersion δs of full \
         attention, dispersion δh of the kept scores, separation Δ at the opposite quantile (at least 1e-9), number b \
         of queries that keep a key. A condition holds if its left-hand side is below 1.";
+    let holding = |holds: fn(&Row) -> bool| lines.iter().filter(|line| holds(line.row)).count();
+    let conclusion = format!(
+        "At the last probe, (W) holds in {} and (X) in {} of {} rows: one for each trial and quantile.",
+        holding(|row| row.conditions.w_holds),
+        holding(|row| row.conditions.x_holds),
+        lines.len()
+    );
     Table::new("conditions", "Both conditions", caption, &columns, &lines)
+        .folded(conclusion)
         .with_points(evidence, lines.iter().map(|line| &line.pair.point[..]))
         .filled()
 }
@@ -308,10 +383,13 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
     let columns = [
         text("mechanism", "mechanism", |line: &Line| Cell::text(line.of.mechanism)),
         number("layer", "layer", |line| Cell::text(line.of.layer)),
-        number("precision", "precision", |line| line.median(|relevance| relevance.precision)),
-        number("at random", "random_precision", |line| line.median(|relevance| relevance.random_precision)),
-        number("recall", "recall", |line| line.median(|relevance| relevance.recall)),
-        number("at random", "random_recall", |line| line.median(|relevance| relevance.random_recall)),
+        under("precision", number("measured", "precision", |line| line.median(|relevance| relevance.precision))),
+        under(
+            "precision",
+            number("at random", "random_precision", |line| line.median(|relevance| relevance.random_precision)),
+        ),
+        under("recall", number("measured", "recall", |line| line.median(|relevance| relevance.recall))),
+        under("recall", number("at random", "random_recall", |line| line.median(|relevance| relevance.random_recall))),
         number("mass", "mass", |line| line.median(|relevance| relevance.mass)),
         number("overlap", "overlap", |line| {
             let overlaps = line.of.last.iter().filter_map(|record| record.layers.get(line.of.layer)?.overlap);
@@ -329,12 +407,24 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
         random. Mass: attention weight on relevant keys; equal weights on randomly chosen keys would give the first \
         of the two numbers at random. Overlap: keys kept at this probe and at the one before, as a share of those \
         kept at either. Medians over seeds of means over queries, at the last probe.";
+    let is_better = |line: &&Line| {
+        let of = |value: fn(&Relevance) -> f64| median(&line.relevance.iter().map(value).collect::<Vec<_>>());
+        of(|relevance| relevance.mass) > of(|relevance| relevance.random_precision)
+    };
+    let conclusion = format!(
+        "In {} of {} layers, relevant keys get more attention than randomly chosen keys would.",
+        lines.iter().filter(is_better).count(),
+        lines.len()
+    );
     Table::new("relevance", "Does it look where the label is decided?", caption, &columns, &lines)
+        .folded(conclusion)
         .with_points(evidence, lines.iter().map(|line| &line.of.point.point[..]))
         .filled()
 }
 
-fn steepness_table(evidence: &Evidence) -> Table {
+fn steepness_table(evidence: &Evidence) -> Option<Table> {
+    const NORMS: &str = "spectral norm";
+    const BOUNDS: &str = "bound on the gradient, log₁₀";
     struct Line<'a> {
         of: Layer<'a>,
         profiles: Vec<Profile>,
@@ -353,21 +443,36 @@ fn steepness_table(evidence: &Evidence) -> Table {
     let columns = [
         text("mechanism", "mechanism", |line: &Line| Cell::text(line.of.mechanism)),
         number("layer", "layer", |line| Cell::text(line.of.layer)),
-        number("Γ", "score_norm", |line| {
-            line.norm(|record, layer| record.norms.layers[layer].score.iter().copied().fold(0.0, f64::max))
-        }),
-        number("Υ", "value_norm", |line| line.norm(|record, layer| record.norms.layers[layer].value.weight)),
-        number("B₁", "mlp_hidden_norm", |line| {
-            line.norm(|record, layer| record.norms.layers[layer].mlp_hidden.weight)
-        }),
-        number("B₂", "mlp_output_norm", |line| {
-            line.norm(|record, layer| record.norms.layers[layer].mlp_output.weight)
-        }),
-        number("lg λ_W", "log10_lipschitz_w", |line| line.bound(|profile, layer| profile.layers[layer].w)),
-        number("lg λ_V", "log10_lipschitz_v", |line| line.bound(|profile, layer| profile.layers[layer].v)),
-        number("lg λ_MLP", "log10_lipschitz_mlp", |line| line.bound(|profile, layer| profile.layers[layer].mlp)),
-        number("lg λ_X", "log10_lipschitz_x", |line| line.bound(|profile, layer| profile.layers[layer].x)),
-        number("lg λ of all", "log10_lipschitz_all", |line| line.bound(|profile, _| profile.all)),
+        under(
+            NORMS,
+            number("Γ", "score_norm", |line| {
+                line.norm(|record, layer| record.norms.layers[layer].score.iter().copied().fold(0.0, f64::max))
+            }),
+        ),
+        under(
+            NORMS,
+            number("Υ", "value_norm", |line| line.norm(|record, layer| record.norms.layers[layer].value.weight)),
+        ),
+        under(
+            NORMS,
+            number("B₁", "mlp_hidden_norm", |line| {
+                line.norm(|record, layer| record.norms.layers[layer].mlp_hidden.weight)
+            }),
+        ),
+        under(
+            NORMS,
+            number("B₂", "mlp_output_norm", |line| {
+                line.norm(|record, layer| record.norms.layers[layer].mlp_output.weight)
+            }),
+        ),
+        under(BOUNDS, number("λ_W", "log10_lipschitz_w", |line| line.bound(|profile, layer| profile.layers[layer].w))),
+        under(BOUNDS, number("λ_V", "log10_lipschitz_v", |line| line.bound(|profile, layer| profile.layers[layer].v))),
+        under(
+            BOUNDS,
+            number("λ_MLP", "log10_lipschitz_mlp", |line| line.bound(|profile, layer| profile.layers[layer].mlp)),
+        ),
+        under(BOUNDS, number("λ_X", "log10_lipschitz_x", |line| line.bound(|profile, layer| profile.layers[layer].x))),
+        under(BOUNDS, number("all", "log10_lipschitz_all", |line| line.bound(|profile, _| profile.all))),
     ];
     let lines = layers(evidence).into_iter().map(|of| {
         let profiles = of.last.iter().map(|record| Profile::from_record(record)).collect();
@@ -378,6 +483,15 @@ fn steepness_table(evidence: &Evidence) -> Table {
         and decimal logarithms of proven bounds on the norm of the gradient of the loss in queries and keys, in \
         values and output, in the MLP, in the input of the block, and in all parameters of the model. Medians over \
         seeds, at the last probe. These are worst cases: the loss need not be that steep anywhere.";
+    let all: Vec<f64> = lines.iter().flat_map(|line| &line.profiles).map(|profile| profile.all).collect();
+    let extreme = |of: fn(f64, f64) -> f64| all.iter().copied().reduce(of).unwrap_or(f64::NAN);
+    let conclusion = format!(
+        "The proven bounds on the gradient in all parameters have decimal logarithms from {:.1} to {:.1}. They are worst cases.",
+        extreme(f64::min),
+        extreme(f64::max)
+    );
     Table::new("steepness", "How steep the loss can be", caption, &columns, &lines)
+        .folded(conclusion)
         .with_points(evidence, lines.iter().map(|line| &line.of.point.point[..]))
+        .filled()
 }

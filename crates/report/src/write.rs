@@ -21,7 +21,7 @@ pub struct Written {
     pub page: PathBuf,
     /// Names of the figures, each as SVG, PNG and PDF.
     pub figures: Vec<String>,
-    /// Names of the tables, each as CSV and Markdown.
+    /// Names of the tables, each as CSV, Markdown and LaTeX.
     pub tables: Vec<String>,
     /// Number of trials that are not finished.
     pub missing: usize,
@@ -60,6 +60,7 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
     for table in all_tables() {
         write_whole(&table_dir.join(format!("{}.csv", table.name)), table.csv().as_bytes())?;
         write_whole(&table_dir.join(format!("{}.md", table.name)), table.markdown().as_bytes())?;
+        write_whole(&table_dir.join(format!("{}.tex", table.name)), table.latex().as_bytes())?;
     }
     let page = dir.join("report.html");
     // Last, so that the files of an existing page exist, too.

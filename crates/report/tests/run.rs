@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
-use semfocus_figure::Background;
+use semfocus_figure::{Background, Mark};
 use semfocus_fixture::{self as fixture, Fixture};
 use semfocus_report::{Written, pictures, tables};
 use semfocus_store::{State, Store};
@@ -77,6 +77,10 @@ fn everything_is_written_beside_the_run() {
         assert!(read("png").starts_with(b"\x89PNG"), "{name}");
         assert!(read("pdf").starts_with(b"%PDF"), "{name}");
     }
+    for name in &written.tables {
+        let latex = std::fs::read_to_string(scratch.0.join(format!("tables/{name}.tex"))).unwrap();
+        assert!(latex.contains("\\toprule") && latex.ends_with("\\end{table}\n"), "{latex}");
+    }
     let page = std::fs::read_to_string(&written.page).unwrap();
     for words in [
         "learns faster, 5.0 times fewer epochs (95 % interval ",
@@ -98,6 +102,84 @@ fn everything_is_written_beside_the_run() {
         let found = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!found.contains(forbidden), "{forbidden}");
     }
+}
+
+#[test]
+fn the_quantity_of_the_target_is_drawn_first_with_its_line() {
+    let scratch = scratch("target");
+    let store = finished(&scratch.0);
+    let first_labels = |goal: &str| {
+        let evidence = Evidence::read(&store, goal.parse().unwrap()).unwrap();
+        let picture = pictures::pictures(&evidence).remove(0);
+        let svg = picture.figure.svg(Background::White);
+        let rule = svg.split(">target ").nth(1).map(|rest| rest.split('<').next().unwrap().to_owned());
+        (picture.figure.panels[0].y.label.clone(), picture.figure.panels.len(), rule)
+    };
+    let (label, panels, rule) = first_labels("train_accuracy >= 0.95");
+    assert_eq!((label.as_str(), panels, rule.as_deref()), ("training accuracy (%)", 3, Some("95 %")));
+    let (label, panels, rule) = first_labels("heldout_loss <= 0.25");
+    assert_eq!((label.as_str(), panels, rule.as_deref()), ("held-out loss", 4, Some("0.25")));
+}
+
+#[test]
+fn curves_begin_at_the_untrained_model_if_it_was_recorded() {
+    let scratch = scratch("untrained");
+    let mut evidence = Evidence::read(&finished(&scratch.0), GOAL).unwrap();
+    let first_tick = |evidence: &Evidence| pictures::pictures(evidence)[0].figure.panels[0].x.limits;
+    assert_eq!(first_tick(&evidence), Some((1.0, 20.0)));
+    for observed in &mut evidence.points[0].trials {
+        let untrained = fixture::jump(0, None, 0.5);
+        observed.trial.records.insert(0, untrained);
+    }
+    assert_eq!(first_tick(&evidence), Some((0.0, 20.0)));
+}
+
+#[test]
+fn bands_need_five_seeds() {
+    let scratch = scratch("seeds");
+    for (seeds, band, words) in [
+        (1, false, "Each line is one trial."),
+        (4, false, "pale lines are the single seeds."),
+        (5, true, "bands extend from the lower to the upper quartile."),
+    ] {
+        let dir = scratch.0.join(seeds.to_string());
+        let store = fixture::store(&dir, &experiment("even-pairs", &["full", "topk:5"], seeds), usual).unwrap();
+        let curves = &pictures::pictures(&Evidence::read(&store, GOAL).unwrap())[0].figure;
+        let marks = &curves.panels[0].marks;
+        assert_eq!(marks.iter().any(|mark| matches!(mark, Mark::Band(_))), band, "{seeds}");
+        let pale = marks.iter().filter(|mark| matches!(mark, Mark::Line(line) if line.pale)).count();
+        assert_eq!(pale, if seeds == 4 { 8 } else { 0 }, "one for each seed of two mechanisms");
+        assert!(curves.caption.contains(words), "{}", curves.caption);
+    }
+}
+
+#[test]
+fn figures_without_content_are_a_sentence() {
+    let scratch = scratch("unreached");
+    let never = |_: &TrialSettings| Some(jump(None));
+    let store = fixture::store(&scratch.0, &experiment("even-pairs", &["full", "topk:5"], 3), never).unwrap();
+    let written = write(&store);
+    assert_eq!(written.figures, ["curves"]);
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    let words = "No trial reached a training accuracy of 95 %, so there are no figures of the epochs to the target";
+    assert!(page.contains(words));
+}
+
+#[test]
+fn the_page_begins_with_where_it_comes_from_and_what_it_contains() {
+    let scratch = scratch("contents");
+    let page = std::fs::read_to_string(write(&finished(&scratch.0)).page).unwrap();
+    let place = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words} is missing"));
+    assert!(place("class=\"faint provenance\"") < place("<nav"));
+    assert!(place("<nav") < place("id=\"verdict\""));
+    for id in ["verdict", "figures", "tables", "settings", "trials", "repeat"] {
+        assert!(page.contains(&format!("href=\"#{id}\"")) && page.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+    for broken in ["href=\"tables/", "href=\"figures/", "href=\"trials/"] {
+        assert!(!page.contains(broken), "{broken} would not survive when the page is sent somewhere");
+    }
+    assert!(page.contains("href=\"data:text/csv;charset=utf-8,mechanism,seeds,reached,median_epochs_to_threshold,"));
+    assert!(page.contains("10 of 15 trials reached the target."));
 }
 
 #[test]
@@ -185,7 +267,10 @@ fn a_grid_gets_small_multiples() {
     let dir = scratch.0.join("run");
     let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 3);
     let written = write(&fixture::store(&dir, &experiment, usual).unwrap());
-    assert_eq!(written.figures, ["grid-training-loss", "grid-heldout-accuracy", "grid-map", "grid-speedup"]);
+    assert_eq!(
+        written.figures,
+        ["grid-training-accuracy", "grid-training-loss", "grid-heldout-accuracy", "grid-map", "grid-speedup"]
+    );
     assert_eq!(written.tables, ["mechanisms", "against-full", "best-of-grid", "robustness", "trials"]);
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<b>&"), "text is text");
@@ -197,6 +282,8 @@ fn a_grid_gets_small_multiples() {
         page.contains("The claim in words was not checked: this run differs from the experiment"),
         "mechanisms changed"
     );
+    let speedups = std::fs::read_to_string(dir.join("figures/grid-speedup.svg")).unwrap();
+    assert!(speedups.contains(">topk:5, gelu</text>"), "rows bear the point");
 }
 
 #[test]
@@ -249,13 +336,13 @@ fn probes_get_a_section_with_a_verdict_for_each_condition() {
     let experiment = experiment("even-pairs", &["full", "topk:5", "banded:5"], 2);
     let store = fixture::store(&scratch.0, &experiment, probed).unwrap();
     let written = write(&store);
-    for figure in ["theory-course", "prediction"] {
+    for figure in ["theory-curves", "prediction"] {
         assert!(written.figures.iter().any(|name| name == figure), "{:?}", written.figures);
     }
     let page = std::fs::read_to_string(&written.page).unwrap();
     // δh/δs + ln(2 · 51)/δs is 0.60 at δs = 11 and 0.32 at 21.
     assert!(page.contains(
-        "(W) holds at the end (left-hand side 0.32 to 0.32), and at 67 % of the probed epochs, from 10 to 20"
+        "(W) holds at the last probe (left-hand side 0.32 to 0.32), and in 67 % of all probes, from epoch 10 to 20"
     ));
     assert!(page.contains("the conditions do not apply: it does not keep the highest scores"));
     let conditions = std::fs::read_to_string(scratch.0.join("tables/conditions.csv")).unwrap();
@@ -263,6 +350,27 @@ fn probes_get_a_section_with_a_verdict_for_each_condition() {
     assert!(conditions.contains("topk:5,153476998,20,75,21,2,0.02,6,0.315"), "{conditions}");
     let relevance = std::fs::read_to_string(scratch.0.join("tables/relevance.csv")).unwrap();
     assert!(relevance.contains("topk:5,0,0.3,0.1,0.6,0.125,0.4,"), "{relevance}");
+}
+
+#[test]
+fn a_grid_shows_the_conditions_at_each_of_its_points() {
+    let scratch = scratch("probed-grid");
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let file = scratch.0.join("grid.toml");
+    std::fs::write(&file, "claim = \"\"\nbase = \"even-pairs\"\n[grid]\nmodel.activation = [\"relu\", \"gelu\"]\n")
+        .unwrap();
+    let dir = scratch.0.join("run");
+    let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 2);
+    let written = write(&fixture::store(&dir, &experiment, probed).unwrap());
+    for figure in ["theory-curves-w", "theory-curves-x", "prediction"] {
+        assert!(written.figures.iter().any(|name| name == figure), "{:?}", written.figures);
+    }
+    let w = std::fs::read_to_string(dir.join("figures/theory-curves-w.svg")).unwrap();
+    assert!(w.contains(">activation = relu</text>") && w.contains(">activation = gelu</text>"));
+    let prediction = std::fs::read_to_string(dir.join("figures/prediction.svg")).unwrap();
+    assert!(prediction.contains(", seed 1</text>"), "points bear their names");
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    assert!(page.contains("<b>topk:5, relu</b>") && page.contains("<b>topk:5, gelu</b>"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Figures of a loss surface: contours, heat maps, roughness and sharpness. The caller adds title and caption.
 
-use crate::charts::{Curve, curve_panel, from_zero};
+use crate::charts::{Curve, curve_panel, epochs};
 use crate::{
     Axis, ColourMap, Contours, Dash, Figure, Filling, Heatmap, Mark, Marker, ONE_COLUMN, Paint, Panel, Points, Series,
     Sharing, Style, TWO_COLUMNS,
@@ -30,31 +30,39 @@ pub struct LipschitzCurve {
     pub curve: Curve,
 }
 
-/// Contour lines, one panel for each surface, all with the same levels and colours. The cross marks the trained model.
+/// Contour lines over bands of colour, one panel for each surface, all with the same levels and the colours of
+/// [`heat_maps`]. The cross marks the trained model.
 /// There are no lines outside the [`shown_range`], and cells next to a loss that is not finite are grey.
 pub fn contours(surfaces: &[Surface]) -> Figure {
     let range = shown_range(surfaces);
-    let levels = scale::levels(range, if columns(surfaces) > 2 { FEW_LEVELS } else { MANY_LEVELS });
+    let levels = loss_axis(range).levels(LEVELS, range.0, range.1);
     // Clipping exactly at the last level would make its line ragged.
     let drawn = (range.0, 10.0 * range.1);
-    panels(surfaces, |surface| {
-        let plane = (-surface.range, surface.range);
-        Mark::Contours(Contours {
-            rows: scale::clipped(&surface.rows, drawn),
-            x: plane,
-            y: plane,
-            levels: levels.clone(),
-            colours: loss_axis(range),
-            colour_map: ColourMap::Lines,
-        })
-    })
+    panels(
+        surfaces,
+        |surface| surface.range,
+        |surface| {
+            let plane = (-surface.range, surface.range);
+            Mark::Contours(Contours {
+                rows: scale::clipped(&surface.rows, drawn),
+                x: plane,
+                y: plane,
+                levels: levels.clone(),
+                colours: loss_axis(range),
+                colour_map: ColourMap::Sequential,
+            })
+        },
+    )
 }
 
 /// The loss as colour, one panel for each surface, all with the same colours. The cross marks the trained model. Losses
 /// outside the [`shown_range`] have the colour of its nearer end; those that are not finite are grey.
 pub fn heat_maps(surfaces: &[Surface]) -> Figure {
     let range = shown_range(surfaces);
-    panels(surfaces, |surface| {
+    // The outermost cells are centred on the edge of the plane and as wide as the others.
+    let with_half_a_cell =
+        |surface: &Surface| surface.range * (1.0 + 1.0 / surface.rows.len().saturating_sub(1).max(1) as f64);
+    panels(surfaces, with_half_a_cell, |surface| {
         let plane = (-surface.range, surface.range);
         Mark::Heatmap(Heatmap {
             rows: scale::clipped(&surface.rows, range),
@@ -89,7 +97,7 @@ pub fn lipschitz(curves: &[LipschitzCurve]) -> Figure {
 
 /// The largest eigenvalue of the Hessian of the loss, by epoch.
 pub fn sharpness(curves: &[Curve]) -> Figure {
-    let x = from_zero("epoch", curves.iter().flat_map(|curve| &curve.x).copied());
+    let x = epochs(curves.iter().flat_map(|curve| &curve.x).copied());
     let values = curves.iter().flat_map(|curve| &curve.quartiles).flatten().copied();
     let y = Axis::auto("top Hessian eigenvalue", values);
     Figure { panels: vec![curve_panel("", x, y, 120.0, curves)], ..Figure::default() }
@@ -100,20 +108,21 @@ pub fn loss_axis((low, high): (f64, f64)) -> Axis {
     Axis::log("loss").with_limits(low, high)
 }
 
-/// Contour lines of wide panels, and of panels that stand three in a row.
-const MANY_LEVELS: usize = 100;
-const FEW_LEVELS: usize = 60;
+/// Most contour lines of a panel: more cannot be told apart.
+const LEVELS: usize = 12;
+
+/// Heights that make the plotting areas of one, two and three panels in a row square.
+pub(crate) const SQUARE: [f64; 3] = [158.0, 196.0, 124.0];
 
 fn columns(surfaces: &[Surface]) -> usize {
     if surfaces.len() == 4 { 2 } else { surfaces.len().clamp(1, 3) }
 }
 
 /// One panel for each surface, and one colour bar.
-fn panels(surfaces: &[Surface], mark: impl Fn(&Surface) -> Mark) -> Figure {
+fn panels(surfaces: &[Surface], limit: impl Fn(&Surface) -> f64, mark: impl Fn(&Surface) -> Mark) -> Figure {
     let columns = columns(surfaces);
-    let direction = |label: &str, surface: &Surface| Axis::linear(label).with_limits(-surface.range, surface.range);
-    // Makes the plotting areas square.
-    let height = [158.0, 196.0, 124.0][columns - 1];
+    let direction = |label: &str, surface: &Surface| Axis::linear(label).with_limits(-limit(surface), limit(surface));
+    let height = SQUARE[columns - 1];
     let panel = |surface: &Surface| Panel {
         title: surface.name.clone(),
         x: direction("direction 1", surface),
@@ -138,5 +147,10 @@ fn panels(surfaces: &[Surface], mark: impl Fn(&Surface) -> Mark) -> Figure {
 /// A hollow cross, which can be seen on every colour.
 fn trained_model() -> Mark {
     let style = Style { paint: Paint::Ink, dash: Dash::SOLID, marker: Marker::Cross, filling: Filling::Hollow };
-    Mark::Points(Points { series: Series { name: String::new(), style }, points: vec![(0.0, 0.0)], marker: None })
+    Mark::Points(Points {
+        series: Series { name: String::new(), style },
+        points: vec![(0.0, 0.0)],
+        marker: None,
+        labels: Vec::new(),
+    })
 }

@@ -28,17 +28,6 @@ pub(super) fn clipped(rows: &[Vec<f64>], (low, high): (f64, f64)) -> Vec<Vec<f64
     rows.iter().map(|row| row.iter().map(clip).collect()).collect()
 }
 
-/// At most `max_levels` levels between two values at equal ratios. They divide a decade evenly, so that powers of ten are
-/// among them.
-pub(super) fn levels((low, high): (f64, f64), max_levels: usize) -> Vec<f64> {
-    let (low, high) = (low.log10(), high.log10());
-    let finer = (0..).map(|power| 10f64.powi(power)).flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
-    let fits = |per_decade: &f64| (high - low) * per_decade <= max_levels as f64;
-    let Some(per_decade) = finer.take_while(fits).last() else { return Vec::new() };
-    let (first, last) = ((low * per_decade).ceil() as i64, (high * per_decade).floor() as i64);
-    (first..=last).map(|step| 10f64.powf(step as f64 / per_decade)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,18 +77,7 @@ mod tests {
         for values in strange {
             let range = shown_range(&[surface(values.to_vec())]);
             assert!(range.0 > 0.0 && range.1 > range.0 && range.1.is_finite(), "{values:?}: {range:?}");
-            assert!(levels(range, 100).len() <= 101, "{values:?}");
         }
-    }
-
-    #[test]
-    fn levels_are_fractions_of_a_decade() {
-        let four_decades = levels((1e-3, 10.0), 100);
-        assert_eq!(four_decades.len(), 81);
-        assert!((four_decades[20] / 0.01 - 1.0).abs() < 1e-9 && (four_decades[6] / 0.002 - 1.0).abs() < 0.003);
-        let narrow = levels((0.5, 0.7), 100);
-        assert!(narrow.len() > 40 && narrow.len() <= 100, "{}", narrow.len());
-        assert!(levels((1.0, 1e300), 100).len() <= 101, "{}", levels((1.0, 1e300), 100).len());
     }
 
     #[test]

@@ -41,14 +41,19 @@ fn family(name: &str) -> &str {
 fn measures<'a>(loss: &'a [Curve], accuracy: &'a [Curve]) -> [Measure<'a>; 2] {
     let losses = loss.iter().flat_map(|curve| &curve.quartiles).flatten().copied();
     [
-        Measure { axis: Axis::auto("training loss", losses), height: 95.0, curves: loss },
-        Measure { axis: Axis::fraction("held-out accuracy"), height: 80.0, curves: accuracy },
+        Measure { axis: Axis::auto("training loss", losses), target: None, height: 95.0, curves: loss },
+        Measure {
+            axis: Axis::fraction("held-out accuracy"),
+            target: Some((0.95, "target 95 %".to_owned())),
+            height: 80.0,
+            curves: accuracy,
+        },
     ]
 }
 
 /// Loss above, accuracy below.
 pub(crate) fn compact_curves(loss: &[Curve], accuracy: &[Curve]) -> Figure {
-    curves("epoch", &measures(loss, accuracy))
+    curves(&measures(loss, accuracy))
 }
 
 /// Pseudo-random numbers between 0 and 1 that are the same everywhere.
@@ -98,7 +103,7 @@ fn learning(mechanism: &str, needed: f64, floor: f64) -> (Curve, Curve) {
         accuracy.push([accuracies[3], (accuracies[5] + accuracies[6]) / 2.0, accuracies[8]]);
     }
     let epochs: Vec<f64> = (1..=EPOCHS).map(|epoch| epoch as f64).collect();
-    let curve = |quartiles| Curve { series: series(mechanism), x: epochs.clone(), quartiles };
+    let curve = |quartiles| Curve { series: series(mechanism), x: epochs.clone(), quartiles, lines: Vec::new() };
     (curve(loss), curve(accuracy))
 }
 
@@ -138,7 +143,7 @@ pub(crate) fn extended() -> Figure {
     described(
         "Learning curves by family",
         "Median of 12 seeds with the 25–75 % band.",
-        curves_by_group("epoch", &measures(&loss, &accuracy), |name| (name != "full").then(|| family(name))),
+        curves_by_group(&measures(&loss, &accuracy), |name| (name != "full").then(|| family(name))),
     )
 }
 
@@ -168,7 +173,7 @@ pub(crate) fn kaplan_meier() -> Figure {
     };
     let curves = [("full", 520.0), ("topk:5", 130.0), ("banded:5", 390.0), ("randomk:5", 800.0)].map(curve);
     let caption = "Kaplan–Meier estimates, 20 seeds each, with 95 % bands; strokes mark trials that ended before they reached the target.";
-    described("Trials below 95 % training accuracy", caption, survival("epoch", "trials below 95 % accuracy", &curves))
+    described("Trials below 95 % training accuracy", caption, survival("trials below 95 % accuracy", &curves))
 }
 
 pub(crate) fn speed_ups() -> Figure {
@@ -217,7 +222,7 @@ pub(crate) fn grid() -> Figure {
             .iter()
             .map(|(name, needed)| learning(name, needed * stretch, 0.02).1)
             .collect();
-        let x = Axis::linear("epoch").with_limits(0.0, 1000.0);
+        let x = Axis::linear("epoch").whole().with_limits(0.0, 1000.0);
         curve_panel(activation, x, Axis::fraction("held-out accuracy"), 70.0, &curves)
     });
     described("By activation", "Median of 12 seeds with the 25–75 % band.", small_multiples(3, panels.collect()))
@@ -230,7 +235,7 @@ pub(crate) fn scatter() -> Figure {
             let full = 300.0 * (0.7 * noise.normal()).exp();
             (full, full / factor * (0.25 * noise.normal()).exp())
         });
-        Mark::Points(Points { series: series(mechanism), points: points.collect(), marker: None })
+        Mark::Points(Points { series: series(mechanism), points: points.collect(), marker: None, labels: Vec::new() })
     };
     let diagonal = Mark::Rule(Rule { at: Reference::Diagonal, label: "as fast".to_owned() });
     let marks = vec![diagonal, cloud("topk:5", 5.0), cloud("banded:5+g1", 1.7), cloud("block:9+g3", 1.3)];
@@ -300,7 +305,10 @@ pub(crate) fn roughness() -> Figure {
             let radii: Vec<f64> = (1..=10).map(|step| 0.1 * f64::from(step)).collect();
             let middle = |radius: &f64| scale * (percentile / 50.0f64).powi(4) * (2.0 * radius).exp();
             let quartiles = radii.iter().map(|radius| [0.7, 1.0, 1.5].map(|factor| factor * middle(radius))).collect();
-            curves.push(LipschitzCurve { percentile, curve: Curve { series: series(mechanism), x: radii, quartiles } });
+            curves.push(LipschitzCurve {
+                percentile,
+                curve: Curve { series: series(mechanism), x: radii, quartiles, lines: Vec::new() },
+            });
         }
     }
     described("Roughness", "Empirical Lipschitz constants, 20 draws.", lipschitz(&curves))
@@ -311,10 +319,38 @@ pub(crate) fn sharpening() -> Figure {
         let epochs: Vec<f64> = (0..=50).map(|step| 20.0 * f64::from(step)).collect();
         let middle = |epoch: &f64| top * (0.02 + epoch / (epoch + 200.0));
         let quartiles = epochs.iter().map(|epoch| [0.8, 1.0, 1.3].map(|factor| factor * middle(epoch))).collect();
-        Curve { series: series(mechanism), x: epochs, quartiles }
+        Curve { series: series(mechanism), x: epochs, quartiles, lines: Vec::new() }
     };
     let curves = [("full", 180.0), ("topk:5", 25.0), ("banded:5", 70.0)].map(curve);
     described("Sharpness", "Median of 12 seeds with the 25–75 % band.", sharpness(&curves))
+}
+
+/// Three seeds of two mechanisms: too few for bands.
+pub(crate) fn few_seeds() -> Figure {
+    let curve = |(mechanism, start): (&str, f64)| {
+        let seed = |slower: f64| (1..=6).map(|epoch| 1.0 - start * (-f64::from(epoch) / slower).exp()).collect();
+        let lines: Vec<Vec<f64>> = [1.0, 1.5, 2.5].map(seed).to_vec();
+        let quartiles = (0..6).map(|at| [lines[2][at], lines[1][at], lines[0][at]]).collect();
+        Curve { series: series(mechanism), x: (1..=6).map(f64::from).collect(), quartiles, lines }
+    };
+    let curves_of = [("full", 0.9), ("topk:5", 0.6)].map(curve);
+    let axis = Axis::fraction("training accuracy");
+    let target = Some((0.95, "target 95 %".to_owned()));
+    described(
+        "Three seeds",
+        "One pale line for each.",
+        curves(&[Measure { axis, target, height: 90.0, curves: &curves_of }]),
+    )
+}
+
+/// Points with names, some of them close together.
+pub(crate) fn labelled() -> Figure {
+    let points = vec![(1.0, 1.0), (1.0, 1.03), (2.0, 3.0), (3.9, 2.0)];
+    let labels = ["relu, seed 1", "relu, seed 2", "gelu, seed 1", "gelu, seed 2"].map(str::to_owned).to_vec();
+    let marks = vec![Mark::Points(Points { series: series("topk:5"), points, marker: None, labels })];
+    let (x, y) = (Axis::times("predicted"), Axis::times("measured"));
+    let panel = Panel { title: String::new(), x, y, height: 120.0, marks };
+    described("Predictions", "One point for each pair.", Figure { panels: vec![panel], ..Figure::default() })
 }
 
 pub(crate) fn all() -> Vec<(&'static str, Figure)> {
@@ -331,5 +367,7 @@ pub(crate) fn all() -> Vec<(&'static str, Figure)> {
         ("surface-heat", surface_heat()),
         ("lipschitz", roughness()),
         ("sharpness", sharpening()),
+        ("few-seeds", few_seeds()),
+        ("labelled", labelled()),
     ]
 }

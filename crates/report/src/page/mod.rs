@@ -8,9 +8,14 @@ use semfocus_core::settings::{self, Setting};
 use semfocus_figure::{Background, TWO_COLUMNS};
 use semfocus_store::Session;
 
-use crate::pictures::Picture;
+use crate::pictures::{self, Picture};
 use crate::section::Section;
-use crate::tables::{Cell, Table};
+use crate::tables::Table;
+
+mod provenance;
+mod table;
+
+use table::{download, table_html};
 
 mod verdict;
 
@@ -38,13 +43,16 @@ pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], section
                 header {
                     h1 { (experiment.name) }
                     @if let Some(figure) = &experiment.figure { p class="faint" { "Figure " (figure) " of the study" } }
+                    (provenance::line(evidence))
+                    (contents(!pictures.is_empty(), sections))
                 }
                 main {
                     (missing(evidence))
                     (verdict::html(evidence))
                     @if !pictures.is_empty() { h2 id="figures" { "Figures" } (figures(pictures)) }
+                    @if let Some(left_out) = pictures::left_out(evidence) { p { (left_out) } }
                     h2 id="tables" { "Tables" }
-                    @for table in results { h3 id={ "table-" (table.name) } { (table.title) } (table_html(table)) }
+                    @for table in results { (titled(table)) }
                     @for section in sections { (section_html(section)) }
                     h2 id="settings" { "Settings" }
                     (settings_html(evidence))
@@ -83,10 +91,10 @@ fn missing(evidence: &Evidence) -> Markup {
 }
 
 /// One finding per line, each with the mechanism it is about.
-pub(crate) fn finding_list(findings: &[(&str, String)]) -> Markup {
+pub(crate) fn finding_list(findings: &[(impl AsRef<str>, String)]) -> Markup {
     html! {
         ul class="verdicts" {
-            @for (mechanism, finding) in findings { li { b { (mechanism) } " " span { (finding) } } }
+            @for (mechanism, finding) in findings { li { b { (mechanism.as_ref()) } " " span { (finding) } } }
         }
     }
 }
@@ -97,61 +105,40 @@ fn section_html(section: &Section) -> Markup {
         (section.findings)
         (figures(&section.pictures))
         (section.after_pictures)
-        @for table in &section.tables { h3 id={ "table-" (table.name) } { (table.title) } (table_html(table)) }
+        @for table in &section.tables { (titled(table)) }
     }
 }
 
+fn titled(table: &Table) -> Markup {
+    html! { h3 id={ "table-" (table.name) } { (table.title) } (table_html(table)) }
+}
+
+/// Links to the parts of the page.
+fn contents(has_figures: bool, sections: &[Section]) -> Markup {
+    let mut parts = vec![("verdict", "Verdict")];
+    parts.extend(has_figures.then_some(("figures", "Figures")));
+    parts.push(("tables", "Tables"));
+    parts.extend(sections.iter().map(|section| (section.id, section.title)));
+    parts.extend([("settings", "Settings"), ("trials", "Trials"), ("repeat", "How to repeat it")]);
+    html! {
+        nav aria-label="Contents" { ul { @for (id, title) in parts { li { a href={ "#" (id) } { (title) } } } } }
+    }
+}
+
+/// Each figure twice: for a wide page and for a phone. The style sheet shows one of them.
 fn figures(pictures: &[Picture]) -> Markup {
     html! {
         @for Picture { name, figure } in pictures {
-            figure id={ "figure-" (name) } class=[(figure.width < TWO_COLUMNS).then_some("narrow")] {
-                div class="scroll" { (PreEscaped(figure.svg(Background::Page))) }
+            @let wide = figure.wide();
+            figure id={ "figure-" (name) } class=[(wide.width < TWO_COLUMNS).then_some("narrow")] {
+                div class="for-desktop" { (PreEscaped(wide.svg(Background::Page))) }
+                div class="for-phone" { (PreEscaped(figure.narrow().svg(Background::Page))) }
                 figcaption {
                     b { (figure.title) "." } " " (figure.caption) " "
-                    a href={ "figures/" (name) ".svg" } { "SVG" } " · "
-                    a href={ "figures/" (name) ".png" } { "PNG" } " · "
-                    a href={ "figures/" (name) ".pdf" } { "PDF" }
+                    (download(&format!("{name}.svg"), "image/svg+xml", "SVG", &figure.svg(Background::White)))
+                    " · " span class="path" { "PNG and PDF: figures/" (name) }
                 }
             }
-        }
-    }
-}
-
-fn table_html(table: &Table) -> Markup {
-    let class = |is_number: bool| is_number.then_some("number");
-    html! {
-        div class="scroll" {
-            table {
-                thead { tr { @for heading in &table.headings { th class=[class(heading.is_number)] { (heading.title) } } } }
-                tbody {
-                    @for row in &table.rows {
-                        tr {
-                            @for (cell, heading) in row.iter().zip(&table.headings) {
-                                td class=[class(heading.is_number)] {
-                                    @if heading.name == "trial" { (trial_links(&cell.shown, row)) } @else { (cell.shown) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        p class="faint" {
-            (table.caption) " "
-            a href={ "tables/" (table.name) ".csv" } { "CSV" } " · "
-            a href={ "tables/" (table.name) ".md" } { "Markdown" }
-        }
-    }
-}
-
-/// The start of a trial's id, with links to its files if it has begun.
-fn trial_links(id: &str, row: &[Cell]) -> Markup {
-    let has_begun = !row.iter().any(|cell| cell.shown.starts_with("0 of "));
-    html! {
-        (id.chars().take(8).collect::<String>())
-        @if has_begun {
-            " " a href={ "trials/" (id) "/epochs.csv" } { "epochs" }
-            " " a href={ "trials/" (id) "/trial.toml" } { "settings" }
         }
     }
 }

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 use semfocus_analysis::evidence::{BASELINE, PointEvidence};
 use semfocus_store::{SharpnessRecord, StoredSurface};
 
-use super::{Explored, MechanismSteepness, digits, labelled};
+use super::{Explored, MechanismSteepness, digits};
 use crate::page::finding_list;
+use crate::pictures::at_point;
 
 /// Places of the 50th and the 95th percentile in [`semfocus_analysis::steepness::PERCENTILES`].
 const TYPICAL: usize = 0;
@@ -66,7 +67,7 @@ fn compared(steepness: &[MechanismSteepness], explored: &[Explored]) -> Vec<Comp
             ratio.filter(|ratio| ratio.is_finite()).collect()
         };
         Compared {
-            name: labelled(mechanism, point),
+            name: at_point(mechanism, &point.point),
             radius,
             typical: ratios(TYPICAL),
             steep: ratios(STEEP),

@@ -6,13 +6,13 @@ use semfocus_analysis::stats::quantile;
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
-use semfocus_figure::{Figure, Interpolation, Line, Mark, Series};
+use semfocus_figure::{Figure, Interpolation, Line, Mark, Series, significant};
 use semfocus_store::{SharpnessRecord, StoredSurface, SurfaceSettings};
 
 use crate::palette;
-use crate::pictures::{BANDS, Picture, picture};
+use crate::pictures::{Picture, at_point, over_seeds, picture, spread};
 use crate::section::Section;
-use crate::tables::{Cell, Table, number, text};
+use crate::tables::{Cell, Table, number, text, under};
 
 mod findings;
 mod view;
@@ -32,20 +32,13 @@ impl Explored<'_> {
         &self.trial.trial.entry.mechanism
     }
 
-    /// The mechanism and, in a grid, the point.
-    fn label(&self) -> String {
-        labelled(self.mechanism(), self.point)
+    /// The mechanism and where it is on the grid.
+    fn name(&self) -> String {
+        at_point(self.mechanism(), &self.point.point)
     }
 
     fn seed(&self) -> u64 {
         self.trial.trial.entry.seed
-    }
-}
-
-fn labelled(mechanism: &str, point: &PointEvidence) -> String {
-    match &point.point[..] {
-        [] => mechanism.to_owned(),
-        point => format!("{mechanism}, {}", point_name(point)),
     }
 }
 
@@ -85,25 +78,31 @@ pub fn section(evidence: &Evidence, damage: &mut Vec<String>) -> Option<Section>
     })
 }
 
+/// Panels of surfaces that can still be compared at a glance.
+const MAX_SHOWN: usize = 6;
+
 /// What two surfaces must have in common to be compared.
 fn question(settings: &SurfaceSettings) -> (String, u64, usize, usize, u64, usize) {
     let SurfaceSettings { directions, seed, draw, grid, samples, .. } = settings;
     (directions.clone(), *seed, *draw, grid.side, grid.range.to_bits(), *samples)
 }
 
-/// One surface for each mechanism, all about the same question and of one seed: the question and seed with the most
-/// mechanisms or, among equals, the first.
+/// One surface for each mechanism and point of the grid, all about the same question and of one seed: the question and seed with
+/// the most of them or, among equals, the first. If they are too many, those of the first point only.
 fn shown<'a, 'b>(explored: &'a [Explored<'b>]) -> Vec<(&'a Explored<'b>, &'a StoredSurface)> {
     let mut best = Vec::new();
     for one in explored {
         for surface in &one.surfaces {
-            let is_like = |other: &&Explored| other.seed() == one.seed() && other.point.point == one.point.point;
+            let is_like = |other: &&Explored| other.seed() == one.seed();
             let of = |other: &'a Explored<'b>| {
                 // The latest epoch.
                 let same = |stored: &&StoredSurface| question(&stored.settings) == question(&surface.settings);
                 other.surfaces.iter().rfind(same).map(|stored| (other, stored))
             };
-            let found: Vec<_> = explored.iter().filter(is_like).filter_map(of).collect();
+            let mut found: Vec<_> = explored.iter().filter(is_like).filter_map(of).collect();
+            if found.len() > MAX_SHOWN {
+                found.retain(|(other, _)| other.point.point == one.point.point);
+            }
             if found.len() > best.len() {
                 best = found;
             }
@@ -116,7 +115,7 @@ fn surface(explored: &Explored, stored: &StoredSurface) -> Surface {
     let grid = stored.settings.grid;
     let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
     let rows = losses.chunks_exact(grid.side).map(<[f64]>::to_vec).collect();
-    Surface { name: explored.label(), range: grid.range, rows }
+    Surface { name: explored.name(), range: grid.range, rows }
 }
 
 /// The point of the grid that a figure shows, for its caption.
@@ -143,7 +142,11 @@ fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
         grid.side
     );
     let (min, max) = shown_range(&surfaces);
-    let cut = format!("Colours and levels are logarithmic, from {min:.1e} to {max:.1e}; losses outside are clipped.");
+    let cut = format!(
+        "Colours and levels are logarithmic, from {} to {}; losses outside are clipped.",
+        significant(min, 2),
+        significant(max, 2)
+    );
     let mut lines = contours(&surfaces);
     add_paths(&mut lines, shown);
     vec![
@@ -158,7 +161,13 @@ fn add_paths(figure: &mut Figure, shown: &[(&Explored, &StoredSurface)]) {
         let points: Vec<(f64, f64)> = stored.settings.path.iter().map(|&(_, x, y)| (x, y)).collect();
         if !points.is_empty() {
             let series = Series { name: String::new(), ..palette::series(explored.mechanism()) };
-            panel.marks.push(Mark::Line(Line { series, points, interpolation: Interpolation::Linear, markers: true }));
+            panel.marks.push(Mark::Line(Line {
+                series,
+                points,
+                interpolation: Interpolation::Linear,
+                markers: true,
+                pale: false,
+            }));
         }
     }
 }
@@ -198,11 +207,22 @@ fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceSettings>) -> V
 }
 
 impl MechanismSteepness<'_> {
+    /// A percentile within a radius, for every surface.
+    fn values(&self, radius: f64, percentile: usize) -> Vec<f64> {
+        let of = |steepness: &Steepness| steepness.within(radius).map_or(f64::NAN, |within| within[percentile]);
+        self.all.iter().map(of).collect()
+    }
+
     /// Quartiles over the surfaces of a percentile within a radius.
     fn quartiles(&self, radius: f64, percentile: usize) -> Option<[f64; 3]> {
-        let values: Vec<f64> = self.all.iter().filter_map(|s| Some(s.within(radius)?[percentile])).collect();
+        let mut values = self.values(radius, percentile);
+        values.retain(|value| !value.is_nan());
         let at = |share| quantile(&values, share);
         Some([at(0.25)?, at(0.5)?, at(0.75)?])
+    }
+
+    fn name(&self) -> String {
+        at_point(&self.mechanism, &self.point.point)
     }
 
     fn radii(&self) -> &[f64] {
@@ -214,33 +234,34 @@ fn lipschitz_picture(steepness: &[MechanismSteepness]) -> Option<Picture> {
     let mut curves = Vec::new();
     for of in steepness.iter().filter(|of| of.point.point == steepness[0].point.point) {
         for (number, percentile) in PERCENTILES.into_iter().enumerate() {
-            let (x, quartiles): (Vec<f64>, Vec<[f64; 3]>) =
-                of.radii().iter().filter_map(|&radius| Some((radius, of.quartiles(radius, number)?))).unzip();
-            curves.push(LipschitzCurve {
-                percentile,
-                curve: Curve { series: palette::series(&of.mechanism), x, quartiles },
-            });
+            let known = of.radii().iter().copied().filter(|&radius| of.quartiles(radius, number).is_some());
+            let x: Vec<f64> = known.collect();
+            let at_radii: Vec<Vec<f64>> = x.iter().map(|&radius| of.values(radius, number)).collect();
+            let of_surface = |index: usize| at_radii.iter().map(|values| values[index]).collect();
+            let surfaces = (0..of.all.len()).map(of_surface).collect();
+            curves.push(LipschitzCurve { percentile, curve: over_seeds(palette::series(&of.mechanism), x, surfaces) });
         }
     }
     let surfaces = steepness.iter().map(|of| of.all.len()).max().unwrap_or(0);
     (!curves.is_empty()).then(|| {
         let band = match surfaces {
             1 => String::new(),
-            count => format!(
-                " Lines are medians over up to {count} surfaces of a mechanism (draws of directions and seeds); bands extend from \
-                 the lower to the upper quartile."
+            2..5 => format!(" Lines are medians over up to {surfaces} surfaces of a mechanism; pale lines are the single surfaces."),
+            _ => format!(
+                " Lines are medians over up to {surfaces} surfaces of a mechanism (draws of directions and seeds); bands extend \
+                 from the lower to the upper quartile."
             ),
+        };
+        let at = match &steepness[0].point.point[..] {
+            [] => String::new(),
+            point => format!(" Only at {}.", point_name(point)),
         };
         picture(
             "surface-lipschitz",
             "Empirical Lipschitz constants",
             format!(
-                "{}Difference of the loss between neighbouring cells, divided by their distance: percentiles inside growing \
-                 squares around the trained model.{band}",
-                match &steepness[0].point.point[..] {
-                    [] => String::new(),
-                    point => format!("At {}. ", point_name(point)),
-                }
+                "Difference of the loss between neighbouring cells, divided by their distance: percentiles inside growing squares \
+                 around the trained model.{band}{at}"
             ),
             lipschitz(&curves),
         )
@@ -253,41 +274,44 @@ fn sharpness_picture(explored: &[Explored]) -> Option<Picture> {
     let kind = |record: &SharpnessRecord| (record.samples, record.exact);
     let all = || explored.iter().flat_map(|one| &one.sharpness);
     let usual = all().map(kind).max_by_key(|wanted| all().filter(|record| kind(record) == *wanted).count())?;
-    let along: Vec<(&str, Vec<&SharpnessRecord>)> = explored
+    let along: Vec<(&Explored, Vec<&SharpnessRecord>)> = explored
         .iter()
-        .map(|one| (one.mechanism(), one.sharpness.iter().filter(|record| kind(record) == usual).collect::<Vec<_>>()))
+        .map(|one| (one, one.sharpness.iter().filter(|record| kind(record) == usual).collect::<Vec<_>>()))
         .filter(|(_, records)| records.len() > 1)
         .collect();
-    let mut mechanisms: Vec<&str> = Vec::new();
-    for (mechanism, _) in &along {
-        if !mechanisms.contains(mechanism) {
-            mechanisms.push(mechanism);
+    let mut names: Vec<String> = Vec::new();
+    for (one, _) in &along {
+        if !names.contains(&one.name()) {
+            names.push(one.name());
         }
     }
-    let curve = |mechanism: &str| {
-        let of = || along.iter().filter(|(name, _)| *name == mechanism).map(|(_, records)| records);
-        let mut epochs: Vec<usize> = of().flatten().map(|record| record.epoch).collect();
+    let curve = |name: &String| {
+        let of: Vec<_> = along.iter().filter(|(one, _)| one.name() == *name).collect();
+        let mut epochs: Vec<usize> = of.iter().flat_map(|(_, records)| records).map(|record| record.epoch).collect();
         epochs.sort_unstable();
         epochs.dedup();
-        let at = |epoch: usize| {
-            let records = of().flatten().filter(|record| record.epoch == epoch);
-            let largest: Vec<f64> =
-                records.filter_map(|record| record.sharpness.eigenvalues.first().copied()).collect();
-            [0.25, 0.5, 0.75].map(|share| quantile(&largest, share).unwrap_or(f64::NAN))
+        let of_seed = |(_, records): &&(&Explored, Vec<&SharpnessRecord>)| {
+            let at = |epoch: &usize| {
+                let record = records.iter().find(|record| record.epoch == *epoch)?;
+                record.sharpness.eigenvalues.first().copied()
+            };
+            epochs.iter().map(|epoch| at(epoch).unwrap_or(f64::NAN)).collect()
         };
-        let quartiles = epochs.iter().map(|&epoch| at(epoch)).collect();
-        let x = epochs.iter().map(|&epoch| epoch as f64).collect();
-        Curve { series: palette::series(mechanism), x, quartiles }
+        let style = palette::style(of[0].0.mechanism());
+        let seeds = of.iter().map(of_seed).collect();
+        over_seeds(Series { name: name.clone(), style }, epochs.iter().map(|&epoch| epoch as f64).collect(), seeds)
     };
-    let curves: Vec<Curve> = mechanisms.into_iter().map(curve).collect();
+    let curves: Vec<Curve> = names.iter().map(curve).collect();
+    let counts = names.iter().map(|name| along.iter().filter(|(one, _)| one.name() == *name).count());
     (!curves.is_empty()).then(|| {
         picture(
             "sharpness",
             "Sharpness during training",
             format!(
-                "The largest eigenvalue of the Hessian of the training loss over {} examples, by epoch. {BANDS} Values that are \
+                "The largest eigenvalue of the Hessian of the training loss over {} examples, by epoch. {} Values that are \
                  not positive are left out.",
-                usual.0
+                usual.0,
+                spread(counts)
             ),
             sharpness(&curves),
         )
@@ -308,10 +332,10 @@ fn lipschitz_table(evidence: &Evidence, steepness: &[MechanismSteepness]) -> Opt
         text("mechanism", "mechanism", |row: &Row| Cell::text(&row.of.mechanism)),
         number("surfaces", "surfaces", |row| Cell::text(row.of.all.len())),
         number("within", "radius", |row| Cell::number(row.radius, |x| format!("±{x:.2}"))),
-        number("50th percentile", "p50", |row| row.median(0)),
-        number("75th", "p75", |row| row.median(1)),
-        number("95th", "p95", |row| row.median(2)),
-        number("99th", "p99", |row| row.median(3)),
+        under("percentile", number("50th", "p50", |row| row.median(0))),
+        under("percentile", number("75th", "p75", |row| row.median(1))),
+        under("percentile", number("95th", "p95", |row| row.median(2))),
+        under("percentile", number("99th", "p99", |row| row.median(3))),
     ];
     let mut rows = Vec::new();
     for of in steepness {
@@ -343,11 +367,14 @@ fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> 
         text("seed", "seed", |row| Cell::text(row.of.seed())),
         number("epoch", "epoch", |row| Cell::text(row.record.epoch)),
         number("loss", "loss", |row| Cell::number(row.record.sharpness.loss, digits)),
-        number("λ₁", "eigenvalue_1", |row| Cell::number(row.eigenvalue(0), digits)),
-        number("λ₂", "eigenvalue_2", |row| Cell::number(row.eigenvalue(1), digits)),
-        number("λ₃", "eigenvalue_3", |row| Cell::number(row.eigenvalue(2), digits)),
-        number("trace", "trace", |row| Cell::number(row.record.sharpness.trace, digits)),
-        number("± s.e.", "trace_standard_error", |row| Cell::number(row.record.sharpness.trace_error, digits)),
+        under("largest eigenvalues", number("λ₁", "eigenvalue_1", |row| Cell::number(row.eigenvalue(0), digits))),
+        under("largest eigenvalues", number("λ₂", "eigenvalue_2", |row| Cell::number(row.eigenvalue(1), digits))),
+        under("largest eigenvalues", number("λ₃", "eigenvalue_3", |row| Cell::number(row.eigenvalue(2), digits))),
+        under("trace", number("estimate", "trace", |row| Cell::number(row.record.sharpness.trace, digits))),
+        under(
+            "trace",
+            number("± s.e.", "trace_standard_error", |row| Cell::number(row.record.sharpness.trace_error, digits)),
+        ),
         number("λ₁ / loss", "eigenvalue_over_loss", |row| {
             Cell::number(row.eigenvalue(0).map(|largest| largest / row.record.sharpness.loss), digits)
         }),
@@ -364,14 +391,7 @@ fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> 
         .filled()
 }
 
-/// A number of any magnitude with about three digits.
+/// A number of any magnitude with three digits.
 fn digits(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        0.01..1.0 => format!("{value:.3}"),
-        1.0..100.0 => format!("{value:.2}"),
-        100.0..1000.0 => format!("{value:.0}"),
-        _ => format!("{value:.2e}"),
-    }
-    .replace('-', "−")
+    significant(value, 3)
 }

@@ -8,7 +8,7 @@
 import { chromium } from "playwright-core";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 
 const [run, screenshots] = process.argv.slice(2).filter(argument => argument !== "--all");
 const page_url = pathToFileURL(resolve(run, "report.html")).href;
@@ -65,7 +65,7 @@ try {
     page.on("request", request => { if (!request.url().startsWith("data:")) requests.push(request.url()); });
     await page.goto(page_url);
     expect(requests.length === 1 && requests[0] === page_url, `${name}: asks for ${requests.slice(1)}`);
-    const figures = await page.locator("figure .scroll > svg").all();
+    const figures = await page.locator("figure svg.figure:visible").all();
     expect(figures.length >= 3, `${name}: ${figures.length} figures`);
     for (const figure of figures) {
       const box = await figure.boundingBox();
@@ -81,13 +81,27 @@ try {
     expect(await page.locator("table").count() >= 3, `${name}: tables`);
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect(overflow <= 0, `${name}: ${overflow} pixels too wide`);
-    const links = await page.locator("a[href]").evaluateAll(all => all.map(link => link.href));
-    expect(links.length > 5 && links.every(link => link.startsWith("file://")), `${name}: links ${links.filter(l => !l.startsWith("file://"))}`);
-    const { existsSync } = await import("node:fs");
-    const { fileURLToPath } = await import("node:url");
-    for (const link of links.filter(link => !link.includes("#"))) {
-      expect(existsSync(fileURLToPath(link)), `${name}: ${link} is not there`);
+    await page.evaluate(() => document.querySelectorAll("details").forEach(details => { details.open = true; }));
+    const tables = await page.locator(".scroll").evaluateAll(all => all.map(box => {
+      const { left, right } = box.getBoundingClientRect();
+      const heads = [...box.querySelectorAll("thead tr:last-child th, thead th[rowspan]")].length;
+      return { title: box.ariaLabel, left, right, heads, cells: box.querySelectorAll("tbody tr:first-child td").length };
+    }));
+    for (const { title, left, right, heads, cells } of tables) {
+      expect(left >= 0 && right <= width, `${name}: table ${title} reaches from ${left} to ${right} of ${width}`);
+      expect(cells === 0 || heads === cells, `${name}: table ${title} has ${heads} headings for ${cells} columns`);
     }
+    const widest = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(widest <= 0, `${name}: ${widest} pixels too wide with all tables open`);
+    const links = await page.locator("a[href]").evaluateAll(all => all.map(link => link.getAttribute("href")));
+    const inside = links.filter(link => link.startsWith("#"));
+    expect(inside.length >= 5, `${name}: contents ${inside}`);
+    for (const link of inside) expect(await page.locator(link).count() === 1, `${name}: ${link} is not there`);
+    const files = links.filter(link => link.startsWith("data:"));
+    expect(files.length > 5 && inside.length + files.length === links.length, `${name}: links that need a folder or a network`);
+    const [download] = await Promise.all([page.waitForEvent("download"), page.locator("a[download='mechanisms.csv']").click()]);
+    const content = readFileSync(await download.path(), "utf8");
+    expect(content === readFileSync(resolve(run, "tables/mechanisms.csv"), "utf8"), `${name}: mechanisms.csv is ${content}`);
     const [ink, paper] = await page.evaluate(() => {
       const style = getComputedStyle(document.body);
       return [style.color, style.backgroundColor];
@@ -114,4 +128,4 @@ if (failures.length) {
   console.error(failures.join("\n"));
   process.exit(1);
 }
-console.log("report.html: figures, verdict, tables and links are there, light, dark and on a phone; no errors, no requests");
+console.log("report.html: figures, verdict, tables, contents and embedded files are there, light, dark and on a phone; no errors, no requests");
