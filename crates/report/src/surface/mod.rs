@@ -221,10 +221,6 @@ impl MechanismSteepness<'_> {
         Some([at(0.25)?, at(0.5)?, at(0.75)?])
     }
 
-    fn name(&self) -> String {
-        at_point(&self.mechanism, &self.point.point)
-    }
-
     fn radii(&self) -> &[f64] {
         self.all.first().map_or(&[], |steepness| &steepness.radii)
     }
