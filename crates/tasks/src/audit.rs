@@ -128,22 +128,25 @@ impl Audit {
 }
 
 impl Audit {
-    /// Classes with a single example, and classes that are tested but never trained on.
+    /// Classes with a single example, or none in these splits, and classes that are tested but never trained on.
     fn rare_classes(&self) -> Vec<String> {
+        // With fewer examples every class is rare.
+        const ENOUGH: usize = 20;
         let members = |class: usize| self.splits.iter().map(|split| split.labels[class]).sum::<usize>();
         let of = |name: SplitName, class: usize| {
             self.splits.iter().find(|split| split.split == name).map_or(0, |split| split.labels[class])
         };
         let has_train = self.splits.iter().any(|split| split.split == SplitName::Train);
         let classes = || 0..self.class_names.len();
-        let single: Vec<usize> = classes().filter(|&class| members(class) == 1).collect();
+        let all: usize = self.splits.iter().map(|split| split.examples).sum();
+        let single: Vec<usize> = classes().filter(|&class| all >= ENOUGH && members(class) <= 1).collect();
         let unseen: Vec<usize> =
             classes().filter(|&class| has_train && members(class) > 1 && of(SplitName::Train, class) == 0).collect();
         let mut findings = Vec::new();
         if !single.is_empty() {
             let (noun, verb) = if single.len() == 1 { ("class", "has") } else { ("classes", "have") };
             findings.push(format!(
-                "Single examples: the {noun} {} {verb} only one example. A header line or a typing error looks like this.",
+                "Rare: the {noun} {} {verb} at most one example here. A header line or a typing error looks like this.",
                 self.names(&single)
             ));
         }
