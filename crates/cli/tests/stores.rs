@@ -69,7 +69,9 @@ fn foreign(scratch: &Scratch) -> String {
         });
         change(&trial.join("status.json"), &|text| {
             let mut status: serde_json::Value = serde_json::from_str(text).unwrap();
-            status.as_object_mut().unwrap().remove("check");
+            for field in ["check", "probes"] {
+                status.as_object_mut().unwrap().remove(field);
+            }
             status.to_string()
         });
         std::fs::remove_file(trial.join("events.jsonl")).unwrap();

@@ -308,7 +308,7 @@ impl Store {
                 Err(_) => Vec::new(),
             };
             let differences = if differences.is_empty() {
-                vec!["it has other trials, such as those of a data file that has changed".to_owned()]
+                vec!["its data files have other contents now, or it has other trials".to_owned()]
             } else {
                 differences
             };

@@ -1,6 +1,5 @@
 //! Training of a trial: it resumes from the last good checkpoint, and every epoch is on the disk before the next begins.
 
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -125,8 +124,6 @@ impl Train {
                 Err(reason) => return Err(reason.into_error(&path).into()),
             }
         }
-        // A process may have died after it wrote the best checkpoint and before it wrote the last one.
-        good.sort_by_key(|(_, checkpoint)| Reverse((checkpoint.progress.epoch, checkpoint.progress.step)));
         // The first epoch whose checkpoint or probe has to be made again.
         let saved = good.iter().map(|(_, checkpoint)| checkpoint.progress.epoch).max().unwrap_or(0);
         let mut lost = best_epoch(&records[..saved]).filter(|_| !has_best);
@@ -175,7 +172,7 @@ impl Train {
             context.warn(format!("the probes after epoch {epoch} are made again; the old ones are {}", kept.display()));
         }
         let hash = RecordHash::of(trial.id, &records[..epoch]);
-        if saved_last > (epoch, trainer.progress().step) {
+        if saved_last != (epoch, trainer.progress().step) {
             folder.write_last(&checkpoint(trainer, hash))?;
         }
         Ok(hash)
