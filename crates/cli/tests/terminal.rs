@@ -34,10 +34,9 @@ fn text(lines: &Value) -> String {
     lines.as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned() + "\n").collect()
 }
 
-/// An experiment of some seconds.
-fn longer(scratch: &Scratch, name: &str) -> [String; 2] {
-    let text = SMALL.replace("epochs = 12", "epochs = 60").replace("train = 400", "train = 2000");
-    [scratch.file("small.toml", &text), scratch.path(name)]
+/// An experiment that does not end by itself, with epochs of some hundredths of a second, and a folder for its run.
+fn endless(scratch: &Scratch) -> [String; 2] {
+    [scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 2000")), scratch.path("run")]
 }
 
 fn terminal(columns: usize, events: Value) -> Value {
@@ -48,14 +47,12 @@ fn terminal(columns: usize, events: Value) -> Value {
 fn progress_fits_terminals_of_every_width() {
     for columns in [40, 80, 120] {
         let scratch = Scratch::new(&format!("terminal-{columns}"));
-        let [file, dir] = longer(&scratch, "run");
-        let looks = json!([[0.6, "look"], [1.0, "look"], [1.6, "look"], [2.5, "look"], [4.0, "look"]]);
-        let options = terminal(columns, looks);
-        let Some(seen) = in_terminal(&options, &["run", &file, "-o", &dir, "-j", "2", "--epochs", "30"]) else {
-            return;
-        };
+        let [file, dir] = endless(&scratch);
+        let events = json!([[1.0, "look"], [2.0, "look"], [3.0, "look"], [5.0, "look"], [5.2, "interrupt"]]);
+        let arguments = ["run", &file, "-o", &dir, "-j", "2"];
+        let Some(seen) = in_terminal(&terminal(columns, events), &arguments) else { return };
         let end = text(&seen["lines"]);
-        assert_eq!(seen["code"], 0, "{end}");
+        assert_eq!(seen["code"], 130, "{end}");
         let moments: Vec<String> = seen["moments"].as_array().unwrap().iter().map(text).collect();
         let all = moments.concat();
         assert!(all.contains("left") && all.contains("epoch "), "{columns}: {all}");
@@ -74,41 +71,28 @@ fn progress_fits_terminals_of_every_width() {
 #[test]
 fn resizing_eats_no_line_and_leaves_no_bar() {
     let scratch = Scratch::new("terminal-resize");
-    let [file, dir] = longer(&scratch, "run");
-    let events = json!([[0.8, "resize", 50], [1.4, "resize", 110], [2.0, "resize", 70]]);
+    let [file, dir] = endless(&scratch);
+    let events = json!([[1.5, "resize", 50], [2.5, "resize", 110], [3.5, "resize", 70], [4.5, "interrupt"]]);
     let Some(seen) = in_terminal(&terminal(90, events), &["run", &file, "-o", &dir, "-j", "2"]) else { return };
     let end = text(&seen["lines"]);
     assert!(end.contains("results ") && end.contains("claim "), "{end}");
-    assert_eq!(end.matches(": finished after").count(), 4, "{end}");
-    assert!(!end.contains(" left\n") && !end.contains('─'), "{end}");
-}
-
-#[test]
-fn an_interrupted_run_leaves_no_bar() {
-    let scratch = Scratch::new("terminal-interrupt");
-    let [file, dir] = longer(&scratch, "run");
-    let arguments = ["run", &file, "-o", &dir, "--epochs", "5000"];
-    let Some(seen) = in_terminal(&terminal(80, json!([[1.5, "interrupt"]])), &arguments) else { return };
-    let end = text(&seen["lines"]);
-    assert_eq!(seen["code"], 130, "{end}");
-    assert!(end.contains("Stopping after the current step") && end.contains("To resume"), "{end}");
+    assert_eq!(end.matches(": saved after epoch").count(), 2, "{end}");
+    assert!(end.contains("To resume"), "{end}");
     assert!(!end.contains(" left\n") && !end.contains('─') && !end.contains('━'), "{end}");
 }
 
 #[test]
 fn terminals_without_cursor_get_lines_and_no_color_is_respected() {
     let scratch = Scratch::new("terminal-dumb");
-    let [file, dir] = longer(&scratch, "dumb");
-    let arguments = ["run", &file, "-o", &dir, "-j", "1", "--epochs", "150", "--seeds", "1"];
-    let dumb = json!({"columns": 80, "env": {"TERM": "dumb"}});
-    let Some(seen) = in_terminal(&dumb, &arguments) else { return };
+    let [file, dir] = endless(&scratch);
+    let dumb = json!({"columns": 80, "env": {"TERM": "dumb"}, "events": [[4.0, "interrupt"]]});
+    let Some(seen) = in_terminal(&dumb, &["run", &file, "-o", &dir]) else { return };
     let end = text(&seen["lines"]);
-    assert_eq!((&seen["code"], &seen["colours"]), (&json!(0), &json!(false)), "{end}");
-    assert!(end.contains(" steps, ") && end.contains("epoch "), "a line after two seconds: {end}");
-    let [file, dir] = longer(&scratch, "plain");
-    let plain = json!({"columns": 80, "env": {"TERM": "xterm", "NO_COLOR": "1"}});
-    let arguments = ["run", &file, "-o", &dir, "--epochs", "5", "--seeds", "1"];
-    assert_eq!(in_terminal(&plain, &arguments).unwrap()["colours"], false);
+    assert_eq!((&seen["code"], &seen["colours"]), (&json!(130), &json!(false)), "{end}");
+    assert!(end.contains(" steps, ") && end.contains("epoch ") && end.contains("loss "), "after two seconds: {end}");
+    let plain = json!({"columns": 80, "env": {"TERM": "xterm", "NO_COLOR": "1"}, "events": [[2.0, "interrupt"]]});
+    let dir = scratch.path("plain");
+    assert_eq!(in_terminal(&plain, &["run", &file, "-o", &dir]).unwrap()["colours"], false);
 }
 
 #[test]

@@ -35,7 +35,22 @@ pub(crate) fn completions(
     let mut command = with_names(command, lab);
     let mut script = Vec::new(); // the generator panics where it cannot write
     clap_complete::generate(args.shell, &mut command, program_name(), &mut script);
+    if args.shell == Shell::Fish {
+        add_fish_arguments(lab, &mut script)?;
+    }
     Ok(out.write_all(&script)?)
+}
+
+/// The generator for fish completes options only; these lines complete the arguments of commands.
+fn add_fish_arguments(lab: &Lab, script: &mut Vec<u8>) -> io::Result<()> {
+    let name = program_name();
+    let experiments: Vec<&str> = presets().iter().map(|preset| preset.name.as_str()).collect();
+    let tasks: Vec<&str> = lab.tasks.iter().map(|task| task.name).collect();
+    let of_data = "__fish_seen_subcommand_from data; and __fish_seen_subcommand_from generate label show audit";
+    for (condition, values) in [("__fish_seen_subcommand_from run", experiments), (of_data, tasks)] {
+        writeln!(script, "complete -c {name} -n \"{condition}\" -a \"{}\"", values.join(" "))?;
+    }
+    Ok(())
 }
 
 /// The command with the names of experiments, mechanisms, tasks, settings, scales and metrics as values of its arguments. For

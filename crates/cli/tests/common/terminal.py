@@ -34,7 +34,7 @@ if child == 0:
     os.execv(sys.argv[2], sys.argv[2:])
 set_size(terminal, columns)
 
-lines, moments, widest, colours, unknown, pending = [""], [], 0, False, [], ""
+lines, moments, colours, unknown, pending = [""], [], False, [], ""
 
 
 def height(line):
@@ -54,7 +54,7 @@ def erase_up(count):
 
 
 def show(text):
-    global pending, widest, colours
+    global pending, colours
     text = pending + text
     pending = ""
     for piece in re.findall(r"\x1b\[\d*[A-Za-z]|\x1b\[?\d*$|\x1b.|\r\n|\r|\n|[^\x1b\r\n]+", text):
@@ -75,34 +75,42 @@ def show(text):
             unknown.append(piece)
         else:
             lines[-1] += piece
-            widest = max(widest, len(lines[-1]) - columns)
 
 
 began = time.monotonic()
 decoder = __import__("codecs").getincrementaldecoder("utf-8")()
-while True:
-    ready, _, _ = select.select([terminal], [], [], 0.05)
+
+
+def read(seconds):
+    """Shows what the program writes within so many seconds; false at its end."""
+    ready, _, _ = select.select([terminal], [], [], seconds)
+    if not ready:
+        return True
+    try:
+        data = os.read(terminal, 65536)
+    except OSError:
+        return False
+    show(decoder.decode(data))
+    return bool(data)
+
+
+while read(0.05):
     elapsed = time.monotonic() - began
     while events and elapsed >= events[0][0]:
         event = events.pop(0)
         if event[1] == "resize":
-            columns, widest = event[2], 0
+            # What was written for the old width is shown in it.
+            while select.select([terminal], [], [], 0)[0] and read(0):
+                pass
+            columns = event[2]
             set_size(terminal, columns)
         elif event[1] == "interrupt":
             os.write(terminal, b"\x03")
         elif event[1] == "look":
             moments.append(list(lines))
-    if ready:
-        try:
-            data = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        show(decoder.decode(data))
     if elapsed > 120:
         os.kill(child, 9)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 print(json.dumps({
-    "code": code, "lines": lines, "moments": moments, "too_wide": max(widest, 0), "colours": colours, "unknown": unknown,
+    "code": code, "lines": lines, "moments": moments, "colours": colours, "unknown": unknown,
 }))
