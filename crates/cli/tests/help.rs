@@ -101,6 +101,10 @@ fn bash_completes_names_and_settings() {
 fn keys_of_files_are_not_settings() {
     let output = semfocus(&["run", "even-pairs", "--dry-run", "-s", "figure=x"]);
     assert_eq!(output.code, 2);
-    assert!(output.stderr.contains("`figure` is a key of experiment files and cannot be set here"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("`figure` is a key of experiment files and cannot be set here"),
+        "{}",
+        output.stderr
+    );
     assert!(!output.stderr.contains("did you mean `figure`"), "{}", output.stderr);
 }

@@ -74,9 +74,12 @@ fn the_command_line_changes_the_experiment() {
         seeds: Some(7),
         ..Request::default()
     };
-    let changed = |request: &Request| Experiment::resolve(request, &AnyName).unwrap().changed;
+    let changed = |request: &Request| -> Vec<String> {
+        let experiment = Experiment::resolve(request, &AnyName).unwrap();
+        experiment.changes_to_claim().into_iter().map(str::to_owned).collect()
+    };
     assert_eq!(changed(&request(&[], None)), [""; 0], "more seeds are no other experiment");
-    assert_eq!(changed(&request(&["data.length=8"], None)), ["data.length 8 instead of 20"]);
+    assert_eq!(changed(&request(&["data.length=8"], None)), ["data.length 8 instead of 10"]);
     assert_eq!(changed(&request(&[], Some(&["full", "topk:5"]))), ["2 mechanisms instead of 4"]);
     let experiment = Experiment::resolve(&request(&["data.length=8"], None), &AnyName).unwrap();
     let stored = Experiment::from_toml("again", &experiment.to_toml()).unwrap();

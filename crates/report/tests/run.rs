@@ -89,7 +89,7 @@ fn everything_is_written_beside_the_run() {
         "The claim in words was not checked: this run differs",
         "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns faster",
         "worse with all 5 seeds",
-        "Reduced compared with the published experiment",
+        "Changed compared with the experiment as written",
         "n = 5 seeds",
         "after Holm's correction",
         "semfocus run experiment.toml",

@@ -303,7 +303,7 @@ mod tests {
         let stored = trial.surface(&settings.name()).unwrap().unwrap();
         assert_eq!((&stored.settings, stored.values.len(), stored.values[8]), (&settings, 9, value(8)));
         assert_eq!(stored.settings.name(), settings.name());
-        assert_eq!(trial.surfaces().0, [stored.clone()]);
+        assert_eq!(trial.surfaces().0, std::slice::from_ref(&stored));
         // A changed value is found, and its cells are evaluated again.
         let text = std::fs::read_to_string(&cells).unwrap();
         std::fs::write(&cells, text.replacen(",0.25,", ",0.26,", 1)).unwrap();

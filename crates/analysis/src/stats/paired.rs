@@ -35,7 +35,7 @@ impl SignFlips {
         let count = differences.len();
         let mut means = match count {
             0 => return None,
-            ..=EXACT_VALUES => {
+            1..=EXACT_VALUES => {
                 (1..1usize << count).map(|subset| mean_of(differences, |i| subset >> i & 1 == 1)).collect()
             }
             _ => drawn(differences, seed),

@@ -29,6 +29,9 @@ impl<T> Given<T> {
     }
 }
 
+/// Mechanisms and what is expected of them.
+pub(crate) type ExpectLines = Vec<(Given<String>, Vec<Outcome>)>;
+
 /// The keys of a file, of one of its panels, of one of its scales, or of the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
@@ -40,7 +43,7 @@ pub(crate) struct Body {
     pub(crate) changed: Vec<String>,
     pub(crate) notes: Vec<String>,
     /// Mechanisms and what is expected of them; the places are those of the mechanisms.
-    pub(crate) expect: Option<Vec<(Given<String>, Vec<Outcome>)>>,
+    pub(crate) expect: Option<ExpectLines>,
     pub(crate) mechanisms: Option<Given<Vec<String>>>,
     pub(crate) seeds: Option<Given<Vec<u64>>>,
     /// By path, known to the registry.
@@ -215,10 +218,7 @@ impl Body {
 }
 
 /// The lines of `[expect]`, in the order in which they are written.
-fn read_expect(
-    lines: &DeTable<'_>,
-    source: &Arc<SourceText>,
-) -> Result<Vec<(Given<String>, Vec<Outcome>)>, ExperimentError> {
+fn read_expect(lines: &DeTable<'_>, source: &Arc<SourceText>) -> Result<ExpectLines, ExperimentError> {
     let mut entries: Vec<_> = lines.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     let read = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {

@@ -239,13 +239,15 @@ impl Job for Train {
             // A target that is set now may have been reached in a longer trial.
             _ => return Ok(None),
         };
-        for damage in folder.damage_of_training(state == State::Diverged) {
-            match damage {
-                StoreError::Damaged { .. } => return Ok(None),
-                error => return Err(error.into()),
-            }
+        // An error of the system comes first: it may hide what is damaged.
+        let (damage, errors): (Vec<_>, Vec<_>) = folder
+            .damage_of_training(state == State::Diverged)
+            .into_iter()
+            .partition(|error| matches!(error, StoreError::Damaged { .. }));
+        match errors.into_iter().next() {
+            Some(error) => Err(error.into()),
+            None => Ok(damage.is_empty().then_some(state)),
         }
-        Ok(Some(state))
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {

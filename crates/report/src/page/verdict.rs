@@ -21,6 +21,9 @@ pub(super) fn html(evidence: &Evidence) -> Markup {
         @if !evidence.experiment.reduced.is_empty() {
             p { b { "Reduced compared with the published experiment:" } " " (evidence.experiment.reduced.join("; ")) "." }
         }
+        @if !evidence.experiment.changed.is_empty() {
+            p { b { "Changed compared with the experiment as written:" } " " (evidence.experiment.changed.join("; ")) "." }
+        }
         details {
             summary { "Rules for these verdicts" }
             p { (CLAIM_RULE) }

@@ -304,6 +304,9 @@ fn origin(args: &Args, experiment: &Experiment) -> String {
     }
 }
 
+/// How the trials that are in a folder are listed.
+type Listed = HashMap<TrialId, IndexEntry>;
+
 /// What was asked for together with what the folder holds: the experiment, its trials that are asked for or there, and how
 /// those that are there are listed.
 fn joined(
@@ -311,7 +314,7 @@ fn joined(
     asked: Vec<Trial>,
     dir: &Path,
     lab: &Lab,
-) -> Result<(Experiment, Vec<Trial>, HashMap<TrialId, IndexEntry>), Error> {
+) -> Result<(Experiment, Vec<Trial>, Listed), Error> {
     let alone = |asked| Ok((experiment.clone(), asked, HashMap::new()));
     if !Store::is_store(dir) {
         return alone(asked);
@@ -322,7 +325,7 @@ fn joined(
     let Ok(joined) = experiment.joined(&stored, lab) else { return alone(asked) };
     let Ok(plan) = lab.plan(&joined) else { return alone(asked) };
     let listed = store.index().ok();
-    let kept: HashMap<TrialId, IndexEntry> = listed.iter().flatten().map(|entry| (entry.id, entry.clone())).collect();
+    let kept: Listed = listed.iter().flatten().map(|entry| (entry.id, entry.clone())).collect();
     let asked: HashSet<TrialId> = asked.iter().map(|trial| trial.id).collect();
     let is_there = |id: TrialId| match &listed {
         Some(_) => kept.contains_key(&id),
