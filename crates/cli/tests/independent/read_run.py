@@ -12,9 +12,9 @@ assert len(lines) == 1, "the README shows one line"
 scope = {"glob": glob, "pd": pd, "run": sys.argv[1]}
 exec(lines[0], scope)
 df = scope["df"]
-assert list(df.columns[:10]) == [
+assert list(df.columns[:11]) == [
     "epoch", "lr", "train_loss", "train_accuracy", "heldout_loss", "heldout_accuracy", "grad_norm", "seconds",
-    "steps", "format",
+    "steps", "check", "format",
 ], df.columns
 assert (df["steps"] == 2).all(), "50 examples in batches of 25, one epoch"
 assert set(df["mechanism"]) == {"full", "topk:5", "banded:5", "block:5"}, set(df["mechanism"])
