@@ -7,6 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use semfocus_store::Checkpoint;
+
 use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, trials};
 
 /// A finished run of four trials, and the file of its experiment.
@@ -250,4 +252,40 @@ fn links_and_pipes_in_a_foreign_folder_are_refused() {
     let output = semfocus(&["compare", &dir]);
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(output.stderr.contains("not a regular file"), "{}", output.stderr);
+}
+
+#[test]
+fn forged_checkpoints_are_refused() {
+    let scratch = Scratch::new("forged");
+    let (file, dir) = finished(&scratch);
+    let longer = copy(&scratch, &dir, "longer");
+    assert_eq!(semfocus(&["run", &file, "-o", &longer, "--epochs", "5", "-q"]).code, 0);
+    type Forge = (&'static str, fn(&mut Checkpoint));
+    let forgeries: [Forge; 4] = [
+        ("steps do not make", |checkpoint| checkpoint.progress.total_steps += 1_000_000_000),
+        ("has values that are not finite", |checkpoint| {
+            checkpoint.tensors.get_mut("embedding").unwrap().values[0] = f32::NAN;
+        }),
+        ("has 3 values", |checkpoint| {
+            let state = checkpoint.tensors.get_mut("optimizer.momentum.embedding").unwrap();
+            (state.shape, state.values) = (vec![3], vec![0.5; 3]);
+        }),
+        ("it has the settings of trial", |checkpoint| {
+            checkpoint.settings = checkpoint.settings.replace("d_model = 16", "d_model = 17");
+        }),
+    ];
+    for (number, (reason, forge)) in forgeries.into_iter().enumerate() {
+        let forged = copy(&scratch, &dir, &format!("forged-{number}"));
+        for name in ["last", "previous", "best"] {
+            let path = trials(&forged)[0].join(format!("{name}.safetensors"));
+            let mut checkpoint = Checkpoint::read(&path, None).unwrap();
+            forge(&mut checkpoint);
+            std::fs::write(&path, checkpoint.to_bytes()).unwrap();
+        }
+        let output = semfocus(&["run", &file, "-o", &forged, "--epochs", "5"]);
+        assert_eq!(output.code, 0, "{reason}: {}", output.stderr);
+        assert!(output.stderr.contains(reason), "{reason}: {}", output.stderr);
+        assert_same_bits(&longer, &forged);
+        assert_eq!(kept_aside(&forged).iter().filter(|path| path.to_string_lossy().contains("safetensors")).count(), 3);
+    }
 }

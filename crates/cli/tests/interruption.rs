@@ -6,6 +6,8 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
+use semfocus_store::{Lease, Taken};
+
 use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, start, trials};
 
 /// A run that nobody disturbs.
@@ -294,4 +296,37 @@ fn another_process_sees_the_steps_of_a_running_trial() {
     let after = semfocus(&["status", &dir, "--json"]).stdout;
     let after: serde_json::Value = serde_json::from_str(&after).unwrap();
     assert_eq!((&after["list"][0]["state"], after["list"][0]["steps_done"].is_null()), (&"interrupted".into(), true));
+}
+
+#[test]
+fn a_process_whose_trial_is_removed_stops_writing_to_it() {
+    let scratch = Scratch::new("removed");
+    let file = scratch.file("small.toml", &SMALL.replace("train = 400", "train = 4000"));
+    let expected = undisturbed_with(&scratch, &file, &["--epochs", "3"]);
+    let dir = scratch.path("removed");
+    let child = start(&["run", &file, "-o", &dir, "--epochs", "3", "-j", "1"]);
+    wait_for_a_trial(&dir);
+    let trial = trials(&dir)[0].clone();
+    std::fs::remove_dir_all(&trial).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!trial.join("epochs.csv").exists(), "nothing is mixed into the folder of another process");
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "--epochs", "3", "-q"]).code, 0);
+    assert_same_bits(&expected, &dir);
+}
+
+#[test]
+fn waiting_for_a_held_folder_is_said_and_can_be_ended() {
+    let scratch = Scratch::new("held");
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("run");
+    let Taken::Lease(_lease) = Lease::take(&Path::new(&dir).join("trials")).unwrap() else { panic!("nobody has it") };
+    let child = start(&["run", &file, "-o", &dir]);
+    std::thread::sleep(Duration::from_secs(4));
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let holder = format!("which is held by process {}", std::process::id());
+    assert!(said.contains(&holder) && said.contains("Ctrl-C ends the waiting"), "{said}");
 }
