@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use semfocus_core::study::seed_name;
-use semfocus_core::{Point, TrialId};
+use semfocus_core::{Point, TrialId, settings};
 
 use crate::check::check;
 use crate::{StoreError, files};
@@ -78,6 +78,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
     }
     let has_checks = header.iter().next_back() == Some(CHECK);
     let axes: Vec<&str> = header.iter().skip(COLUMNS.len()).take_while(|name| *name != CHECK).collect();
+    if let Some(unknown) = axes.iter().find(|axis| settings::find(axis).is_none()) {
+        return Err(damaged(1, &format!("`{unknown}` is not a setting")));
+    }
     let mut ids = HashSet::new();
     let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().map_err(broken)?;
     if rows.is_empty() {
@@ -136,6 +139,8 @@ mod tests {
             std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
             assert!(read(&path).unwrap_err().to_string().contains("line 2: its checksum is wrong"), "{from}");
         }
+        std::fs::write(&path, text.replacen("check", "c`eck", 1)).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("line 1: `c`eck` is not a setting"));
         let lines: Vec<&str> = text.lines().collect();
         for wrong in [&[lines[0], lines[1]][..], &[lines[0], lines[2], lines[1]]] {
             std::fs::write(&path, wrong.join("\n")).unwrap();
