@@ -64,7 +64,7 @@ fn one_bad_file_costs_one_trial_and_is_repaired() {
             let text = std::fs::read_to_string(trial.join("epochs.csv")).unwrap();
             std::fs::write(
                 trial.join("epochs.csv"),
-                text.lines().take(3).map(|l| l.to_owned() + "\n").collect::<String>(),
+                text.lines().take(4).map(|l| l.to_owned() + "\n").collect::<String>(),
             )
             .unwrap();
         }),

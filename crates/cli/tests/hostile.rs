@@ -230,7 +230,8 @@ fn times_too_short_to_measure_can_be_compared() {
             });
             fields.collect::<Vec<_>>().join(",") + "\n"
         };
-        let text: String = text.lines().enumerate().map(line).collect();
+        let earlier = text.lines().filter(|line| !line.starts_with("0,"));
+        let text: String = earlier.enumerate().map(line).collect();
         std::fs::write(trial.join("epochs.csv"), text).unwrap();
     }
     let output = semfocus(&["compare", &dir, "--goal", "train_accuracy >= 0.01"]);

@@ -33,8 +33,18 @@ fn the_default_experiment_runs_once_tiny() {
             assert!(trial.join(file).is_file(), "{file}");
         }
     }
-    let header = "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,steps,format";
-    assert_eq!(epochs(&trials(&dir)[0])[0], header);
+    let trial = trials(&dir)[0].clone();
+    let record = std::fs::read_to_string(trial.join("epochs.csv")).unwrap();
+    let header =
+        "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,check,format";
+    assert_eq!(record.lines().next(), Some(header));
+    // The untrained model comes first: it has taken no step and knows nothing of the two classes.
+    let shown = semfocus(&["show", trial.to_str().unwrap(), "--json"]).stdout;
+    let untrained = &serde_json::from_str::<serde_json::Value>(&shown).unwrap()["untrained"];
+    assert!(record.lines().nth(1).unwrap().starts_with("0,0,"), "{record}");
+    assert_eq!((&untrained["steps"], &untrained["lr"]), (&0.into(), &0.0.into()));
+    let loss = untrained["heldout_loss"].as_f64().unwrap();
+    assert!((loss - 2f64.ln()).abs() < 0.1, "{loss}");
 }
 
 #[test]

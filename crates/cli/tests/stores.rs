@@ -64,7 +64,11 @@ fn foreign(scratch: &Scratch) -> String {
     change(&root.join("trials.csv"), &|text| without_last(text, 1));
     for trial in trials(&dir) {
         change(&trial.join("trial.toml"), &str::to_owned);
-        let record = |text: &str| without_last(text, 2).replace('\n', ",2\n").replacen(",2\n", ",format\n", 1);
+        let record = |text: &str| {
+            let trained: String =
+                text.lines().filter(|line| !line.starts_with("0,")).map(|l| l.to_owned() + "\n").collect();
+            without_last(&trained, 2).replace('\n', ",2\n").replacen(",2\n", ",format\n", 1)
+        };
         change(&trial.join("epochs.csv"), &record);
         change(&trial.join("probes.jsonl"), &|text| {
             let line =

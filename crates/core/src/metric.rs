@@ -20,9 +20,9 @@ pub struct Evaluation {
 /// What is recorded of an epoch: a line of `epochs.csv`, whose columns are named like the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
-    /// Number of the epoch, from 1.
+    /// Number of the epoch, from 1; 0 stands for the untrained model.
     pub epoch: usize,
-    /// The learning rate of its last step.
+    /// The learning rate of its last step; 0 in epoch 0.
     pub lr: f64,
     /// Mean loss over the whole training set after it, in evaluation mode.
     pub train_loss: f64,
@@ -32,7 +32,7 @@ pub struct EpochRecord {
     pub heldout_loss: f64,
     /// Share of the held-out set that is classified correctly.
     pub heldout_accuracy: f64,
-    /// Joint norm of the gradients before clipping, mean over the steps of the epoch.
+    /// Joint norm of the gradients before clipping, mean over the steps of the epoch; 0 in epoch 0.
     pub grad_norm: f64,
     /// Wall-clock time of the epoch: training and evaluation.
     pub seconds: f64,

@@ -312,12 +312,12 @@ pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> O
     let longest = point.trials.iter().filter_map(|observed| last_of(&observed.trial)).max()?;
     let is_stopped = |trial: &&&StoredTrial| trial.state == State::Stopped;
     let shortest = trials.iter().filter(|trial| !is_stopped(trial)).filter_map(|trial| last_of(trial)).min();
-    let first = trials.iter().filter_map(|trial| Some(trial.records.first()?.epoch)).max()?;
+    let first = trials.iter().filter_map(|trial| Some(trial.curve().next()?.epoch)).max()?;
     let epochs = first..=shortest.unwrap_or(longest);
     let of_trial = |trial: &&StoredTrial| {
-        let start = trial.records.first().map_or(0, |record| record.epoch);
-        let record = |epoch: usize| trial.records.get(epoch - start).or(trial.records.last());
-        epochs.clone().map(|epoch| record(epoch).map_or(f64::NAN, |record| metric.of(record))).collect()
+        let values: Vec<f64> = trial.curve().skip_while(|record| record.epoch < first).map(|r| metric.of(r)).collect();
+        let value = |index: usize| values.get(index).or(values.last()).copied();
+        epochs.clone().map(|epoch| value(epoch - first).unwrap_or(f64::NAN)).collect()
     };
     let seeds = trials.iter().map(of_trial).collect();
     Some(over_seeds(palette::series(mechanism), epochs.map(|epoch| epoch as f64).collect(), seeds))

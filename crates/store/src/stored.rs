@@ -29,7 +29,9 @@ pub struct StoredTrial {
     pub state: State,
     /// Its status as it was last written; none if it has not begun.
     pub status: Option<Status>,
-    /// Its epochs, as many as are planned at most.
+    /// The untrained model, as epoch 0; none if it has not begun, or if an earlier version trained it.
+    pub untrained: Option<EpochRecord>,
+    /// Its epochs from the first on, as many as are planned at most.
     pub records: Vec<EpochRecord>,
     /// What probes found, by ascending epoch.
     pub probes: Vec<ProbeRecord>,
@@ -58,6 +60,7 @@ impl Store {
             settings: None,
             state: State::Waiting,
             status: None,
+            untrained: None,
             records: Vec::new(),
             probes: Vec::new(),
             environment: None,
@@ -123,6 +126,11 @@ impl Store {
 }
 
 impl StoredTrial {
+    /// The untrained model, if it was evaluated, and all epochs.
+    pub fn curve(&self) -> impl Iterator<Item = &EpochRecord> {
+        self.untrained.iter().chain(&self.records)
+    }
+
     /// Reads what a trial is of no use without. Its own settings, whose hash is its id, count more than the list of trials.
     fn read_essentials(&mut self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Result<(), StoreError> {
         let path = self.folder.path();
@@ -131,7 +139,7 @@ impl StoredTrial {
             return Ok(());
         }
         let settings = self.folder.settings()?;
-        self.records = self.folder.records()?;
+        (self.untrained, self.records) = self.folder.curve()?;
         let own = (&settings.mechanism, settings.seed, point_of(&settings, experiment));
         if own != (&self.entry.mechanism, self.entry.seed, self.entry.point.clone()) {
             let reason = format!("it lists trial {} as {}", self.entry.id, self.entry.title());

@@ -7,7 +7,7 @@ use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Holder, Lease, Taken};
-use crate::records::{Epochs, Log, ProbeRecord, SharpnessRecord};
+use crate::records::{Epochs, Log, ProbeRecord, Recorded, SharpnessRecord};
 use crate::{Environment, EventLog, Session, State, Status, StoreError, files};
 
 /// The checkpoints of a trial.
@@ -141,9 +141,15 @@ impl TrialFolder {
         Ok(kept)
     }
 
-    /// The epochs it has on record.
+    /// The epochs it has on record, from the first on.
     pub fn records(&self) -> Result<Vec<EpochRecord>, StoreError> {
-        self.epochs().read()
+        Ok(self.epochs().read()?.epochs)
+    }
+
+    /// The untrained model, as epoch 0, and the epochs. Earlier versions did not evaluate the untrained model.
+    pub fn curve(&self) -> Result<(Option<EpochRecord>, Vec<EpochRecord>), StoreError> {
+        let Recorded { untrained, epochs } = self.epochs().read()?;
+        Ok((untrained, epochs))
     }
 
     /// The epochs that were recorded after the cursor.
@@ -151,7 +157,7 @@ impl TrialFolder {
         self.epochs().read_from(cursor)
     }
 
-    /// Adds an epoch.
+    /// Adds an epoch; the first is epoch 0, the untrained model.
     pub fn append_record(&self, record: &EpochRecord) -> Result<(), StoreError> {
         self.epochs().append(record)
     }
@@ -166,10 +172,11 @@ impl TrialFolder {
     pub fn cut_records(&self, epochs: usize, keep_aside: bool) -> Result<(), StoreError> {
         let log = self.epochs();
         if keep_aside {
-            let records = log.read()?;
-            if records.len() > epochs {
+            let recorded = log.read()?;
+            if recorded.epochs.len() > epochs {
                 files::set_aside(log.path())?;
-                return log.append_all(&records[..epochs]);
+                let kept = recorded.untrained.into_iter().chain(recorded.epochs.into_iter().take(epochs));
+                return log.append_all(&kept.collect::<Vec<_>>());
             }
         }
         log.cut(epochs)

@@ -31,13 +31,14 @@ struct Report {
     status: Option<Status>,
     settings: serde_json::Value,
     environment: Option<Environment>,
+    untrained: Option<EpochRecord>,
     epochs: Vec<EpochRecord>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let folder = TrialFolder::find(&args.trial)?;
     let settings = folder.settings()?;
-    let epochs = folder.records()?;
+    let (untrained, epochs) = folder.curve()?;
     let mut damage = Vec::new();
     let mut note = |error: StoreError| damage.push(error.to_string());
     let report = Report {
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         status: folder.status().map_err(&mut note).unwrap_or_default(),
         settings: serde_json::to_value(settings.to_table())?,
         environment: folder.environment().map_err(&mut note).unwrap_or_default(),
+        untrained,
         epochs,
     };
     emit(out, args.json, &report, |out| print(&folder, &settings, &report, out))?;
@@ -121,9 +123,10 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     }
     writeln!(out)?;
     writeln!(out, "epoch        lr   train loss     acc   held-out loss     acc   grad norm")?;
-    for index in shown(epochs.len()) {
+    let trained = shown(epochs.len()).into_iter().map(|index| &epochs[index]);
+    for record in report.untrained.iter().chain(trained) {
         let EpochRecord { epoch, lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, .. } =
-            epochs[index];
+            record;
         writeln!(
             out,
             "{epoch:5}  {lr:8.5}   {train_loss:10.4}  {:5.1} %   {heldout_loss:12.4}  {:5.1} %   {grad_norm:9.3}",

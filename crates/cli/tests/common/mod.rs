@@ -106,7 +106,8 @@ pub(crate) fn trials(run: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// `epochs.csv` without the columns `seconds` and `check`, the only ones that differ when a trial is repeated.
+/// The lines of `epochs.csv` from epoch 0 on, without the columns `seconds` and `check`, the only ones that differ when a trial is
+/// repeated.
 pub(crate) fn epochs(trial: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(trial.join("epochs.csv")).expect("the trial has epochs");
     assert!(text.ends_with('\n'));
@@ -118,7 +119,7 @@ pub(crate) fn epochs(trial: &Path) -> Vec<String> {
         let kept = line.into_iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
         kept.map(|(text, _)| text).collect::<Vec<_>>().join(",")
     };
-    lines.into_iter().map(without_time).collect()
+    lines.into_iter().skip(1).map(without_time).collect()
 }
 
 /// Asserts that two runs have the same trials with the same bits: weights, optimiser and record.

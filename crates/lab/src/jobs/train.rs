@@ -178,6 +178,21 @@ impl Train {
         Ok(hash)
     }
 
+    /// Puts the untrained model on record as epoch 0, if it is not there.
+    fn evaluate_untrained(&self, trainer: &Trainer, context: &Context<'_>) -> Result<(), JobError> {
+        if self.folder.curve()?.0.is_some() {
+            return Ok(());
+        }
+        let mut untrained = None;
+        context.threads.run(&mut || untrained = trainer.untrained(context.stop));
+        // One whose loss is not finite diverges in its first epoch.
+        let is_finite = |record: &EpochRecord| record.train_loss.is_finite() && record.heldout_loss.is_finite();
+        match untrained.filter(is_finite) {
+            Some(record) => Ok(self.folder.append_record(&record)?),
+            None => Ok(()),
+        }
+    }
+
     /// The result on the test split, if there is one.
     fn test(&self, trainer: &Trainer, context: &Context<'_>) -> Result<Option<TestResult>, JobError> {
         if trainer.data().test.is_empty() {
@@ -264,7 +279,8 @@ impl Job for Train {
         let done = |trainer: &Trainer| trainer.progress().epoch * steps + trainer.progress().step;
         context.emit(Event::JobStarted { done: done(&trainer), total, epoch: trainer.progress().epoch });
         let probes = Probes::new(self, &trainer);
-        if trainer.progress().epoch == 0 && trainer.progress().step == 0 {
+        if trainer.progress().total_steps == 0 {
+            self.evaluate_untrained(&trainer, context)?;
             probes.look(&trainer, context)?;
         }
         // A process may have died after the epoch that reached the target and before it could say so.

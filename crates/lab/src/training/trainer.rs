@@ -23,6 +23,9 @@ use crate::{Device, Lab, Trial};
 /// Number of the first evaluation pass over the test split, far above those of the epochs.
 const TEST_PASS: u64 = 1 << 62;
 
+/// Number of the first evaluation pass of the untrained model, far above those of the epochs, too.
+const UNTRAINED_PASS: u64 = 1 << 61;
+
 /// Why a trial cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingError {
@@ -102,6 +105,28 @@ impl Trainer {
             _ => self.data.train.len() as f64 * (steps_per_epoch as f64 / steps_per_pass as f64),
         };
         self.flops * examples
+    }
+
+    /// The evaluation of the untrained model, as epoch 0. None if `stop` was set.
+    ///
+    /// # Panics
+    /// If the model has been trained.
+    pub fn untrained(&self, stop: &AtomicBool) -> Option<EpochRecord> {
+        assert_eq!(self.progress.total_steps, 0, "the model is untrained");
+        let (began, model, mut pass) = (Instant::now(), self.model().valid(), UNTRAINED_PASS);
+        let train = self.evaluate(&model, &self.data.train, Some(stop), &mut pass)?;
+        let held_out = self.evaluate(&model, &self.data.held_out, Some(stop), &mut pass)?;
+        Some(EpochRecord {
+            epoch: 0,
+            lr: 0.0,
+            train_loss: train.loss,
+            train_accuracy: train.accuracy,
+            heldout_loss: held_out.loss,
+            heldout_accuracy: held_out.accuracy,
+            grad_norm: 0.0,
+            seconds: began.elapsed().as_secs_f64(),
+            steps: Some(0),
+        })
     }
 
     /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the

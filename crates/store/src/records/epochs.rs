@@ -1,4 +1,4 @@
-//! `epochs.csv`: one line per epoch.
+//! `epochs.csv`: one line for the untrained model, epoch 0, and one per epoch.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,29 @@ use crate::cursor::{Cursor, Lines};
 use crate::{StoreError, files};
 
 /// The columns of every version of the format, from version 1 on; the version is the last column of every line. From
-/// version 3 on, the column before it is a checksum of the line. New files have the last version. A file that was begun in an
-/// earlier one is continued in it.
-const HEADERS: [&str; 3] = [
+/// version 3 on, the column before it is a checksum of the line. From version 4 on, the first line is that of epoch 0. New files
+/// have the last version that fits. A file that was begun in an earlier one is continued in it.
+const HEADERS: [&str; 4] = [
     "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,format",
     "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,format",
+    "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,check,format",
     "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,check,format",
 ];
 
 /// The last version of the format.
 const FORMAT: u32 = HEADERS.len() as u32;
+
+/// The first version whose files begin with epoch 0.
+const WITH_UNTRAINED: u32 = 4;
+
+/// What `epochs.csv` says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Recorded {
+    /// The untrained model, if it was evaluated.
+    pub(crate) untrained: Option<EpochRecord>,
+    /// The epochs from the first on.
+    pub(crate) epochs: Vec<EpochRecord>,
+}
 
 /// The file `epochs.csv` of a trial.
 #[derive(Debug)]
@@ -40,47 +53,56 @@ impl Epochs {
 
     /// Adds epochs; the first ones after the header.
     pub(crate) fn append_all(&self, records: &[EpochRecord]) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
         let begun = self.begun_format()?;
-        // Records of a file that was set aside may lack the steps.
-        let format = begun.unwrap_or(if records.iter().all(|record| record.steps.is_some()) { FORMAT } else { 1 });
+        let format = begun.unwrap_or_else(|| first_format(records));
         let header = begun.is_none().then(|| format!("{}\n", HEADERS[format as usize - 1]));
         let lines = records.iter().map(|record| self.line(record, format) + "\n");
         files::append(&self.path, &header.into_iter().chain(lines).collect::<String>())
     }
 
-    /// The version of the format that the file was begun in; none if it has no line yet.
+    /// The version of the format that the file was begun in, from its first line; none if it has no line yet.
     fn begun_format(&self) -> Result<Option<u32>, StoreError> {
-        let Some(bytes) = files::read(&self.path)? else { return Ok(None) };
-        // Half a line, left by a process that died, does not count.
-        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-        let format = (1..).zip(HEADERS).find(|(_, header)| header.as_bytes() == &bytes[..end]);
-        format.map(|(format, _)| Some(format)).ok_or_else(|| self.damaged(1, &unknown_header()))
+        let lines = Cursor::default().read(&self.path)?;
+        let mut lines = lines.iter().map(|(_, _, line)| line);
+        let Some(header) = lines.next() else { return Ok(None) };
+        if !HEADERS.contains(&header) {
+            return Err(self.damaged(1, &unknown_header()));
+        }
+        let first = lines.next().ok_or_else(|| self.damaged(2, "expected an epoch"))?;
+        format_of(first).map(Some).ok_or_else(|| self.damaged(2, "expected a number for every column"))
     }
 
     /// All complete lines; none if there is no file.
-    pub(crate) fn read(&self) -> Result<Vec<EpochRecord>, StoreError> {
+    pub(crate) fn read(&self) -> Result<Recorded, StoreError> {
         self.records(&Cursor::default().read(&self.path)?)
     }
 
     /// The epochs that were added after the cursor.
     pub(crate) fn read_from(&self, cursor: &mut Cursor) -> Result<Vec<EpochRecord>, StoreError> {
-        self.records(&cursor.read(&self.path)?)
+        Ok(self.records(&cursor.read(&self.path)?)?.epochs)
     }
 
-    /// Forgets a half-written last line, and the epochs after the first `epochs`, which will be computed again.
+    /// Forgets a half-written last line, and the epochs after the first `epochs`, which will be computed again. Of a file without
+    /// any line nothing is left.
     pub(crate) fn cut(&self, epochs: usize) -> Result<(), StoreError> {
         let mut cursor = Cursor::default();
         let lines = cursor.read(&self.path)?;
-        let end = lines.iter().nth(1 + epochs).map_or(cursor.bytes(), |(_, start, _)| start);
-        files::shorten(&self.path, end)
+        let first = lines.iter().nth(1).and_then(|(_, _, line)| format_of(line));
+        let before = 1 + usize::from(first >= Some(WITH_UNTRAINED));
+        let end = lines.iter().nth(before + epochs).map_or(cursor.bytes(), |(_, start, _)| start);
+        let is_empty = lines.iter().nth(1).is_none_or(|(_, start, _)| start == end);
+        files::shorten(&self.path, if is_empty { 0 } else { end })
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    fn records(&self, lines: &Lines) -> Result<Vec<EpochRecord>, StoreError> {
-        let mut records = Vec::new();
+    fn records(&self, lines: &Lines) -> Result<Recorded, StoreError> {
+        let mut recorded = Recorded::default();
         // From the first line, where it is read.
         let (mut is_header_unknown, mut columns) = (false, None);
         for (number, _, line) in lines.iter() {
@@ -92,7 +114,7 @@ impl Epochs {
             if columns.is_some_and(|columns| columns != line.split(',').count()) {
                 return Err(self.damaged(number, "expected a number for every column"));
             }
-            let format = line.rsplit(',').next().and_then(|format| format.parse::<u32>().ok());
+            let format = format_of(line);
             if let Some(format) = format.filter(|format| *format > FORMAT) {
                 return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
             }
@@ -100,12 +122,16 @@ impl Epochs {
                 break;
             }
             let record = self.record(line, format).map_err(|reason| self.damaged(number, reason))?;
-            if record.epoch != number - 1 {
-                return Err(self.damaged(number, &format!("expected epoch {}", number - 1)));
+            let expected = number - 1 - usize::from(format >= Some(WITH_UNTRAINED));
+            if record.epoch != expected {
+                return Err(self.damaged(number, &format!("expected epoch {expected}")));
             }
-            records.push(record);
+            match record.epoch {
+                0 => recorded.untrained = Some(record),
+                _ => recorded.epochs.push(record),
+            }
         }
-        if is_header_unknown { Err(self.damaged(1, &unknown_header())) } else { Ok(records) }
+        if is_header_unknown { Err(self.damaged(1, &unknown_header())) } else { Ok(recorded) }
     }
 
     /// What a line says, in the format that it says it has.
@@ -152,6 +178,21 @@ impl Epochs {
     fn damaged(&self, line: usize, reason: &str) -> StoreError {
         StoreError::damaged(&self.path, format!("line {line}: {reason}"))
     }
+}
+
+/// The version of the format in which a file with these records is begun.
+fn first_format(records: &[EpochRecord]) -> u32 {
+    match records {
+        // Records of a file that was set aside may lack the steps.
+        _ if records.iter().any(|record| record.steps.is_none()) => 1,
+        [EpochRecord { epoch: 0, .. }, ..] => FORMAT,
+        _ => WITH_UNTRAINED - 1,
+    }
+}
+
+/// The version of its format, which every line says.
+fn format_of(line: &str) -> Option<u32> {
+    line.rsplit(',').next()?.parse().ok()
 }
 
 fn unknown_header() -> String {
@@ -225,12 +266,40 @@ mod tests {
         epochs.append(&record(3)).unwrap();
         assert_eq!(epochs.read_from(&mut cursor).unwrap(), [record(3)]);
         epochs.cut(1).unwrap();
-        assert_eq!(epochs.read().unwrap(), [record(1)]);
+        assert_eq!(epochs.read().unwrap().epochs, [record(1)]);
         epochs.append(&record(2)).unwrap();
         let text = std::fs::read_to_string(epochs.path()).unwrap();
         assert_eq!(text.lines().next(), Some(HEADERS[2]));
         let last = text.lines().nth(2).unwrap();
         assert!(last.contains(",1.250,32,") && last.ends_with(",3"), "{text}");
+    }
+
+    #[test]
+    fn the_untrained_model_comes_before_the_first_epoch() {
+        let scratch = Scratch::new("epochs-untrained");
+        let epochs = Epochs::new(scratch.path().join("epochs.csv"), "a trial".to_owned());
+        let mut cursor = Cursor::default();
+        epochs.append(&record(0)).unwrap();
+        assert_eq!(epochs.read().unwrap(), Recorded { untrained: Some(record(0)), epochs: Vec::new() });
+        assert_eq!(epochs.read_from(&mut cursor).unwrap(), []);
+        epochs.append_all(&[record(1), record(2)]).unwrap();
+        assert_eq!(epochs.read_from(&mut cursor).unwrap(), [record(1), record(2)]);
+        let whole = std::fs::read_to_string(epochs.path()).unwrap();
+        assert!(whole.lines().skip(1).all(|line| line.ends_with(",4")), "{whole}");
+        for left in [1, 0] {
+            epochs.cut(left).unwrap();
+            let expected = [record(1)][..left].to_vec();
+            assert_eq!(epochs.read().unwrap(), Recorded { untrained: Some(record(0)), epochs: expected });
+        }
+        // Without its first line it is damaged.
+        let lines: Vec<&str> = whole.lines().collect();
+        std::fs::write(epochs.path(), format!("{}\n{}\n", lines[0], lines[2])).unwrap();
+        assert!(epochs.read().unwrap_err().to_string().contains("line 2: expected epoch 0"));
+        // A process that died while it wrote the first line leaves nothing, and the next one begins again.
+        std::fs::write(epochs.path(), format!("{}\n0,0.1", lines[0])).unwrap();
+        epochs.cut(0).unwrap();
+        epochs.append(&record(0)).unwrap();
+        assert_eq!(epochs.read().unwrap().untrained, Some(record(0)));
     }
 
     #[test]
@@ -241,7 +310,7 @@ mod tests {
         epochs.append(&record(2)).unwrap();
         let text = std::fs::read_to_string(epochs.path()).unwrap();
         assert!(text.ends_with(",1.250,1\n") && text.lines().count() == 3, "{text}");
-        let read = epochs.read().unwrap();
+        let read = epochs.read().unwrap().epochs;
         assert_eq!(read[1], EpochRecord { steps: None, ..record(2) });
         // A copy of records without steps is in their format, too.
         let copy = Epochs::new(scratch.path().join("copy.csv"), "a trial".to_owned());
@@ -262,7 +331,7 @@ mod tests {
             std::fs::write(epochs.path(), format!("{}\n{lines}\n", HEADERS[1])).unwrap();
             epochs.read()
         };
-        assert!(matches!(read("1,0.1,1,1,1,1,1,1,16,4"), Err(StoreError::Newer { format: 4, .. })));
+        assert!(matches!(read("1,0.1,1,1,1,1,1,1,16,5"), Err(StoreError::Newer { format: 5, .. })));
         for damaged in [
             "1,0.1,1,1,1,1,1,1,16",
             "1,0.1,x,1,1,1,1,1,16,2",
@@ -278,8 +347,8 @@ mod tests {
             assert!(matches!(read(damaged), Err(StoreError::Damaged { .. })), "{damaged}");
         }
         // A later version may have other columns.
-        std::fs::write(epochs.path(), "epoch,loss,format\n1,2,4\n").unwrap();
-        assert!(matches!(epochs.read(), Err(StoreError::Newer { format: 4, .. })));
+        std::fs::write(epochs.path(), "epoch,loss,format\n1,2,5\n").unwrap();
+        assert!(matches!(epochs.read(), Err(StoreError::Newer { format: 5, .. })));
         std::fs::write(epochs.path(), "epoch,loss\n1,2\n").unwrap();
         assert!(matches!(epochs.read(), Err(StoreError::Damaged { .. })));
     }
@@ -288,8 +357,8 @@ mod tests {
     fn every_changed_digit_and_every_foreign_line_is_found() {
         let scratch = Scratch::new("epochs-checks");
         let epochs = Epochs::new(scratch.path().join("epochs.csv"), "a trial".to_owned());
-        let records = [record(1), record(2)];
-        epochs.append_all(&records).unwrap();
+        epochs.append_all(&[record(0), record(1), record(2)]).unwrap();
+        let without_last = Recorded { untrained: Some(record(0)), epochs: vec![record(1)] };
         let bytes = std::fs::read(epochs.path()).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
@@ -298,7 +367,7 @@ mod tests {
             // The end of the last line is that of a process that died while it wrote it.
             let is_last_newline = bit / 8 == bytes.len() - 1;
             match epochs.read() {
-                Ok(read) => assert!(is_last_newline && read == records[..1], "bit {bit}"),
+                Ok(read) => assert!(is_last_newline && read == without_last, "bit {bit}"),
                 Err(error) => {
                     assert!(
                         matches!(error, StoreError::Damaged { .. } | StoreError::Newer { .. }),

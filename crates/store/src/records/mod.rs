@@ -6,8 +6,8 @@ mod log;
 mod probes;
 mod sharpness;
 
-pub(crate) use epochs::Epochs;
 pub use epochs::RecordHash;
+pub(crate) use epochs::{Epochs, Recorded};
 pub(crate) use log::Log;
 pub use probes::{LayerNorms, LayerRecord, LinearNorm, ModelNorms, ProbeRecord, QUANTILES, Relevance, Summary};
 pub use sharpness::{Sharpness, SharpnessRecord};
