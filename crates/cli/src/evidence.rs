@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::across::MECHANISM_AXIS;
 use semfocus_analysis::evidence::claim::{Checked, Claim};
 use semfocus_analysis::evidence::comparison::Comparison;
 use semfocus_analysis::evidence::robustness::{Robustness, point_name, robustness};
@@ -141,11 +142,7 @@ pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Resu
 pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     print_answer(evidence, out)?;
     writeln!(out)?;
-    let all = || evidence.points.iter().flat_map(|point| &point.mechanisms);
-    let width = all().map(|mechanism| mechanism.mechanism.chars().count()).max().unwrap_or(0).max("mechanism".len());
-    for point in &evidence.points {
-        print_point(evidence, point, width, out)?;
-    }
+    let width = print_points(evidence, out)?;
     for Robustness { mechanism, points, faster, slower, min, max } in robustness(evidence) {
         let range = match (min, max) {
             (Some((min, at)), Some((max, to))) if at != to => format!("; speed-up from {min} ({at}) to {max} ({to})"),
@@ -167,6 +164,16 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
     }
 }
 
+/// Table and verdicts of each grid point. Returns the width of the first column.
+pub(crate) fn print_points(evidence: &Evidence, out: &mut dyn Write) -> io::Result<usize> {
+    let all = || evidence.points.iter().flat_map(|point| &point.mechanisms);
+    let width = all().map(|mechanism| mechanism.mechanism.chars().count()).max().unwrap_or(0).max("mechanism".len());
+    for point in &evidence.points {
+        print_point(evidence, point, width, out)?;
+    }
+    Ok(width)
+}
+
 /// How sentences call a baseline.
 fn name_of(baseline: &str) -> String {
     if baseline == BASELINE { "full attention".to_owned() } else { baseline.to_owned() }
@@ -178,7 +185,7 @@ fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &m
     }
     let goal = goal_name(evidence);
     writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
-    print_heading(width, out)?;
+    print_heading(evidence, width, out)?;
     for mechanism in &point.mechanisms {
         print_row(mechanism, width, out)?;
     }
@@ -190,11 +197,22 @@ fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &m
     writeln!(out)
 }
 
-fn print_heading(width: usize, out: &mut dyn Write) -> io::Result<()> {
+/// What the rows of a table are.
+fn row_name(evidence: &Evidence) -> &'static str {
+    let axis = evidence.points.first().and_then(|point| point.point.first());
+    if axis.is_some_and(|(axis, _)| axis == MECHANISM_AXIS) { "run" } else { "mechanism" }
+}
+
+fn print_heading(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}",
-        "mechanism", "median", "reached", "speed-up", "best", "last"
+        row_name(evidence),
+        "median",
+        "reached",
+        "speed-up",
+        "best",
+        "last"
     )
 }
 
@@ -205,7 +223,7 @@ fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) ->
     let goal = goal_name(evidence);
     writeln!(out, "each mechanism at its best point")?;
     writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
-    print_heading(width, out)?;
+    print_heading(evidence, width, out)?;
     for Tuned { evidence: mechanism, .. } in &mechanisms {
         print_row(mechanism, width, out)?;
     }
@@ -300,7 +318,7 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
         }
         writeln!(
             out,
-            "{:15}{:>20}{:>13}{:>13}{:>7}{:>7}{:>7}",
+            "{:15}{:>19}{:>12}{:>12}{:>7}{:>7}{:>7}",
             format!("against {}", evidence.baseline),
             "epochs",
             "FLOPs",
@@ -321,7 +339,7 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
             let saved = comparison.epochs_saved.map_or_else(|| "–".to_owned(), |saved| format!("{saved:.1}"));
             writeln!(
                 out,
-                "{:15}{epochs:>20}{:>13}{:>13}{saved:>7}{:>7.3}{:>7.3}",
+                "{:15}{epochs:>19}{:>12}{:>12}{saved:>7}{:>7.3}{:>7.3}",
                 mechanism.mechanism,
                 ratio(comparison.flops),
                 ratio(comparison.seconds),
@@ -333,9 +351,10 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
     writeln!(out)?;
     let text = format!(
         "epochs, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached the \
-         target; saved: restricted mean epochs of {} minus those of the mechanism; p: permutation log-rank test; Holm: p \
-         after Holm's correction.",
-        name_of(&evidence.baseline)
+         target; saved: restricted mean epochs of {} minus those of the {}; p: permutation log-rank test; Holm: p after Holm's \
+         correction.",
+        name_of(&evidence.baseline),
+        row_name(evidence),
     );
     paragraph(out, "", &text)
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, semfocus};
+use common::{SMALL, Scratch, semfocus};
 
 const TINY: &str = r#"
 claim = "Top-k attention learns faster."
@@ -104,4 +104,45 @@ fn grid_points_are_shown_wherever_results_are() {
     let page = std::fs::read_to_string(std::path::Path::new(&dir).join("report.html")).unwrap();
     assert!(page.contains("topk:3, relu</b>"), "findings name the point");
     assert!(page.contains("one surface was compared, which cannot tell"), "no ratio without its spread");
+}
+
+#[test]
+fn runs_are_compared_with_the_first() {
+    let scratch = Scratch::new("compare-runs");
+    let file = scratch.file("small.toml", SMALL);
+    let (one, two) = (scratch.path("one"), scratch.path("two"));
+    assert_eq!(semfocus(&["run", &file, "-o", &one, "--epochs", "2", "-q"]).code, 0);
+    let changed = ["run", &file, "-o", &two, "--epochs", "2", "-q", "-s", "training.learning_rate=0.01"];
+    assert_eq!(semfocus(&[&changed[..], &["--mechanisms", "full,topk:3,topk:4"]].concat()).code, 0);
+    let output = semfocus(&["compare", &one, &two]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    for words in [
+        "run 1      one",
+        "run 2      two\n  differs  training.learning_rate = 0.01\n",
+        "left out   topk:4: not in all of the runs",
+        "mechanism = full\n",
+        "mechanism = topk:3\n",
+        "\ntwo        ",
+    ] {
+        assert!(output.stdout.contains(words), "{words}: {}", output.stdout);
+    }
+    assert!(output.stdout.lines().all(|line| line.chars().count() <= 80), "{}", output.stdout);
+    let json = semfocus(&["compare", &two, &one, "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = json.as_array().unwrap();
+    assert_eq!(rows.len(), 4, "two runs of two common mechanisms: {json}");
+    assert_eq!((&rows[1]["mechanism"], &rows[1]["baseline"]), (&"one".into(), &"two".into()));
+    assert_eq!(rows[3]["point"], serde_json::json!([["mechanism", "topk:3"]]));
+    // A run is the same as itself, and the numbers are those of the run.
+    let single: serde_json::Value = serde_json::from_str(&semfocus(&["compare", &one, "--json"]).stdout).unwrap();
+    assert_eq!(rows[1]["best_heldout_accuracy"], single[0]["best_heldout_accuracy"]);
+    // What makes no sense is refused.
+    let baseline = semfocus(&["compare", &one, &two, "--baseline", "full"]);
+    assert_eq!(baseline.code, 2);
+    assert!(baseline.stderr.contains("`--baseline` is for a single run"), "{}", baseline.stderr);
+    let other = scratch.path("other");
+    assert_eq!(semfocus(&["run", &file, "-o", &other, "--epochs", "1", "-q", "--mechanisms", "topk:9"]).code, 0);
+    let nothing = semfocus(&["compare", &one, &other]);
+    assert_eq!(nothing.code, 1);
+    assert!(nothing.stderr.contains("no mechanism and grid point in common"), "{}", nothing.stderr);
 }

@@ -7,9 +7,11 @@
 //! | a mechanism compared with a baseline: tests, intervals | [`comparison`], [`accuracy`] |
 //! | the verdicts in words, and their rules | [`verdict`] |
 //! | whether the experiment's claim holds | [`claim`] |
+//! | several runs compared with each other | [`across`] |
 //! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
 pub mod accuracy;
+pub mod across;
 pub mod claim;
 pub mod comparison;
 pub mod measures;

@@ -1,13 +1,13 @@
-//! `semfocus compare`: what a run shows.
+//! `semfocus compare`: what a run shows, or how several runs differ.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::claim::CLAIM_RULE;
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
-use semfocus_analysis::evidence::{Evidence, GOAL};
-use semfocus_core::Goal;
+use semfocus_analysis::evidence::{Evidence, GOAL, PointEvidence};
+use semfocus_core::{ExperimentError, Goal, settings};
 use semfocus_store::Store;
 
 use crate::damage::left_out;
@@ -17,8 +17,9 @@ use crate::{Error, Exit, evidence};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folder of the run
-    dir: PathBuf,
+    /// Folder of the run; with several, each mechanism is compared with itself in the first run
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
     #[command(flatten)]
     goal: GoalArgs,
     /// Compare with this mechanism of the run instead of full attention
@@ -49,10 +50,103 @@ impl GoalArgs {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let found = Evidence::read_against(&Store::open(&args.dir)?, args.goal.get(), args.baseline.as_deref())?;
+    let [dir] = &args.dirs[..] else { return across(args, out) };
+    let found = Evidence::read_against(&Store::open(dir)?, args.goal.get(), args.baseline.as_deref())?;
     let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
     emit(out, args.json, &rows, |out| print(&found, args.all_pairs, out))?;
-    Ok(left_out(&args.dir, &found.damage))
+    Ok(left_out(dir, &found.damage))
+}
+
+/// Longer names of runs are replaced by their numbers in tables.
+const NAME_WIDTH: usize = 14;
+
+/// Compares several runs: each mechanism with itself in the first run, or every run with every other one.
+fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
+    if args.baseline.is_some() {
+        let message = "`--baseline` is for a single run; several runs are compared with the one that is written first";
+        return Err(ExperimentError::new(message).into());
+    }
+    let names: Vec<String> = args.dirs.iter().map(|dir| name_of(dir, &args.dirs)).collect();
+    let fits = args.json || names.iter().all(|name| name.chars().count() <= NAME_WIDTH);
+    let label = |place: usize| if fits { names[place].clone() } else { format!("run {}", place + 1) };
+    let read =
+        |(place, dir): (usize, &PathBuf)| Ok((label(place), Evidence::read(&Store::open(dir)?, args.goal.get())?));
+    let runs = args.dirs.iter().enumerate().map(read).collect::<Result<Vec<(String, Evidence)>, Error>>()?;
+    let Some(found) = Evidence::across(&runs) else {
+        let mechanisms = |(name, run): &(String, Evidence)| format!("{name}: {}", run.experiment.mechanisms.join(", "));
+        let found = runs.iter().map(mechanisms).collect::<Vec<_>>().join("; ");
+        return Err(format!("these runs have no mechanism and grid point in common ({found})").into());
+    };
+    let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
+    emit(out, args.json, &rows, |out| print_across(&names, &runs, &found, args.all_pairs, out))?;
+    let exits = args.dirs.iter().zip(&runs).map(|(dir, (_, run))| left_out(dir, &run.damage));
+    Ok(exits.fold(Exit::Done, |exit, next| if next == Exit::Done { exit } else { next }))
+}
+
+/// The name of a run's folder, or its path if another folder has the same name.
+fn name_of(dir: &Path, all: &[PathBuf]) -> String {
+    let name = |dir: &Path| dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.display().to_string()));
+    let is_unique = all.iter().filter(|other| name(other) == name(dir)).count() == 1;
+    name(dir).filter(|_| is_unique).unwrap_or_else(|| dir.display().to_string())
+}
+
+fn print_across(
+    names: &[String],
+    runs: &[(String, Evidence)],
+    found: &Evidence,
+    all_pairs: bool,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let first = settings_of(&runs[0].1);
+    for (place, (name, (_, run))) in names.iter().zip(runs).enumerate() {
+        writeln!(out, "run {}      {name}", place + 1)?;
+        let differences: Vec<String> = settings_of(run)
+            .into_iter()
+            .filter(|setting| place > 0 && !first.contains(setting))
+            .map(|(path, value)| format!("{path} = {value}"))
+            .collect();
+        if place > 0 {
+            let text = if differences.is_empty() { "nothing".to_owned() } else { differences.join("; ") };
+            paragraph(out, "  differs  ", &text)?;
+        }
+        let missing = run.missing().count();
+        if missing > 0 {
+            writeln!(out, "  missing  {missing} of {} trials are not finished", run.trials().count())?;
+        }
+    }
+    let left_out = |mechanism: &&String| {
+        let is_of = |point: &PointEvidence| point.point.first().is_some_and(|(_, value)| value == *mechanism);
+        !found.points.iter().any(is_of)
+    };
+    let mut only_some: Vec<&String> = Vec::new();
+    for mechanism in runs.iter().flat_map(|(_, run)| &run.experiment.mechanisms).filter(left_out) {
+        if !only_some.contains(&mechanism) {
+            only_some.push(mechanism);
+        }
+    }
+    if !only_some.is_empty() {
+        let names = only_some.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        paragraph(out, "left out   ", &format!("{names}: not in all of the runs"))?;
+    }
+    writeln!(out)?;
+    if all_pairs {
+        evidence::print_pairs(found, out)?;
+    } else {
+        evidence::print_points(found, out)?;
+        evidence::print_details(found, out)?;
+        writeln!(out)?;
+    }
+    paragraph(out, "", LEARNING_RULE)?;
+    Ok(paragraph(out, "", GENERALISATION_RULE)?)
+}
+
+/// The settings of a run's first trial that has begun, without what differs between the trials of a run.
+fn settings_of(run: &Evidence) -> Vec<(&'static str, String)> {
+    let Some(of_trial) = run.trials().find_map(|observed| observed.trial.settings.as_ref()) else { return Vec::new() };
+    let varies =
+        |path: &str| path == "mechanism" || path == "seed" || run.experiment.axes().iter().any(|a| a.0 == path);
+    let settings = settings::all().iter().filter(|setting| !varies(setting.path));
+    settings.map(|setting| (setting.path, setting.get(of_trial).map_or("none".to_owned(), |v| v.to_string()))).collect()
 }
 
 fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), Error> {
