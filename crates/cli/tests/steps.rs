@@ -260,9 +260,9 @@ fn a_smoke_run_stays_small_and_a_dry_run_counts_the_steps() {
         serde_json::from_str(&output.stdout).unwrap()
     };
     let long = estimate(&[]);
-    assert_eq!((&long["trials"][0]["epochs"], &long["trials"][0]["steps"]), (&10.into(), &10000.into()), "{long}");
+    assert_eq!((&long["list"][0]["epochs"], &long["list"][0]["steps"]), (&10.into(), &10000.into()), "{long}");
     let short = estimate(&["-s", "training.steps=1000", "-s", "training.evaluate_every=100"]);
-    assert_eq!((&short["trials"][0]["epochs"], &short["trials"][0]["steps"]), (&10.into(), &1000.into()), "{short}");
+    assert_eq!((&short["list"][0]["epochs"], &short["list"][0]["steps"]), (&10.into(), &1000.into()), "{short}");
     // Ten times the steps; the evaluations, as many, cost little here. Timing on a busy machine is rough.
     let ratio = long["core_seconds"].as_f64().unwrap() / short["core_seconds"].as_f64().unwrap();
     assert!((2.0..20.0).contains(&ratio), "{ratio}");

@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Compare every mechanism with every other one
     #[arg(long, conflicts_with = "baseline")]
     all_pairs: bool,
+    /// Print the rules of the verdicts, too
+    #[arg(long)]
+    rules: bool,
     /// Print JSON: one entry for each mechanism and point of the grid
     #[arg(long)]
     json: bool,
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let [dir] = &args.dirs[..] else { return across(args, out) };
     let found = Evidence::read_against(&Store::open(dir)?, args.goal.get(), args.baseline.as_deref())?;
     let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
-    emit(out, args.json, &rows, |out| print(&found, args.all_pairs, out))?;
+    emit(out, args.json, &rows, |out| print(&found, args, out))?;
     Ok(left_out(dir, &found.damage))
 }
 
@@ -78,7 +81,7 @@ fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         return Err(format!("these runs have no mechanism and grid point in common ({found})").into());
     };
     let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
-    emit(out, args.json, &rows, |out| print_across(&names, &runs, &found, args.all_pairs, out))?;
+    emit(out, args.json, &rows, |out| print_across(&names, &runs, &found, args, out))?;
     let exits = args.dirs.iter().zip(&runs).map(|(dir, (_, run))| left_out(dir, &run.damage));
     Ok(exits.fold(Exit::Done, |exit, next| if next == Exit::Done { exit } else { next }))
 }
@@ -94,7 +97,7 @@ fn print_across(
     names: &[String],
     runs: &[(String, Evidence)],
     found: &Evidence,
-    all_pairs: bool,
+    show: &Args,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let first = settings_of(&runs[0].1);
@@ -129,15 +132,13 @@ fn print_across(
         paragraph(out, "left out   ", &format!("{names}: not in all of the runs"))?;
     }
     writeln!(out)?;
-    if all_pairs {
+    if show.all_pairs {
         evidence::print_pairs(found, out)?;
     } else {
         evidence::print_points(found, out)?;
         evidence::print_details(found, out)?;
-        writeln!(out)?;
     }
-    paragraph(out, "", LEARNING_RULE)?;
-    Ok(paragraph(out, "", GENERALISATION_RULE)?)
+    print_rules(show.rules, out)
 }
 
 /// The settings of a run's first trial that has begun, without what differs between the trials of a run.
@@ -149,7 +150,7 @@ fn settings_of(run: &Evidence) -> Vec<(&'static str, String)> {
     settings.map(|setting| (setting.path, setting.get(of_trial).map_or("none".to_owned(), |v| v.to_string()))).collect()
 }
 
-fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), Error> {
+fn print(found: &Evidence, show: &Args, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "experiment {}", found.experiment.name)?;
     if !found.experiment.reduced.is_empty() {
         paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
@@ -161,7 +162,7 @@ fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), E
     if missing > 0 {
         writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;
     }
-    if all_pairs {
+    if show.all_pairs {
         evidence::print_answer(found, out)?;
         writeln!(out)?;
         evidence::print_pairs(found, out)?;
@@ -169,9 +170,18 @@ fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), E
         evidence::print(found, out)?;
         writeln!(out)?;
         evidence::print_details(found, out)?;
-        writeln!(out)?;
-        paragraph(out, "", CLAIM_RULE)?;
     }
-    paragraph(out, "", LEARNING_RULE)?;
-    Ok(paragraph(out, "", GENERALISATION_RULE)?)
+    print_rules(show.rules, out)
+}
+
+/// The rules of the verdicts, or where they are.
+fn print_rules(all: bool, out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out)?;
+    if !all {
+        return Ok(writeln!(out, "How the verdicts are found: `compare --rules`, or docs/evidence.md.")?);
+    }
+    for rule in [CLAIM_RULE, LEARNING_RULE, GENERALISATION_RULE] {
+        paragraph(out, "", rule)?;
+    }
+    Ok(())
 }

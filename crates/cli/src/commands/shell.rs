@@ -82,7 +82,7 @@ fn with_names(command: Command, lab: &Lab) -> Command {
 fn with_values(command: Command, values: &[(&str, &Vec<String>)]) -> Command {
     let command = command.mut_args(|arg| {
         let named = values.iter().find(|(id, _)| arg.get_id() == id);
-        let is_folder = ["output", "dir", "runs", "trial"].iter().any(|id| arg.get_id() == id);
+        let is_folder = ["output", "dir", "dirs", "runs", "trial"].iter().any(|id| arg.get_id() == id);
         match named {
             Some((_, values)) => arg.value_parser(PossibleValuesParser::new(values.iter().cloned())),
             None if is_folder => arg.value_hint(ValueHint::AnyPath),

@@ -79,7 +79,11 @@ impl Body {
             match (name, value.get_ref()) {
                 ("name", _) => body.name = Some(given().map(plain_name)?),
                 ("base", _) => body.base = Some(given().map(text)?),
-                ("claim", _) => body.claim = Some(given().map(text)?),
+                // Text may be broken into lines anywhere.
+                ("claim", _) => {
+                    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+                    body.claim = Some(given().map(|value| text(value).map(words))?);
+                }
                 ("figure", _) => body.figure = Some(given().map(text)?),
                 ("reduced", _) => body.reduced = given().map(texts)?.value,
                 ("changed", _) => body.changed = given().map(texts)?.value,

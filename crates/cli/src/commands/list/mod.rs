@@ -156,6 +156,8 @@ impl SettingEntry {
 fn print_settings(entries: &[SettingEntry], out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "In an experiment file, `model.blocks` is the key `blocks` of the table [model].")?;
     writeln!(out, "Tasks of the study have their own blocks, learning rate, decay and epochs.")?;
+    writeln!(out, "An experiment file also has: base, name, claim, mechanisms, seeds, figure, and")?;
+    writeln!(out, "the tables [expect], [grid], [panel.NAME] and [scale.NAME].")?;
     for SettingEntry { path, meaning, expected, default } in entries {
         // Mechanisms and seeds are given together; see the first lines of any preset.
         if ["mechanism", "seed"].contains(path) {

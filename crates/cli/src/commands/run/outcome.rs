@@ -103,7 +103,11 @@ impl<'a> Outcome<'a> {
     pub(super) fn print(&self, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         // What is left out here can be had from `compare`; of an interrupted run it would be noise.
         if args.json || !self.interrupted {
-            emit(out, args.json, self, |out| Ok(evidence::print(self.evidence, out)?))?;
+            emit(out, args.json, self, |out| {
+                evidence::print(self.evidence, out)?;
+                // Without --quiet, the last line of all says where they are.
+                if args.quiet { Ok(writeln!(out, "\nresults    {}", self.dir.display())?) } else { Ok(()) }
+            })?;
         }
         out.flush()?;
         for Failure { trial, message } in &self.failed {

@@ -203,6 +203,7 @@ impl Prepared {
                 epoch_seconds: group.map_or(0.0, |group| group.epoch_seconds),
             }
         });
+        let list: Vec<DryTrial> = trials.collect();
         let Experiment { name, scale, claim, reduced, changed, .. } = &self.experiment;
         let report = DryRun {
             experiment: name,
@@ -211,7 +212,8 @@ impl Prepared {
             reduced,
             changed,
             dir: &self.dir,
-            trials: trials.collect(),
+            trials: list.len(),
+            list,
             done: estimated.done,
             jobs: self.sharing.jobs,
             core_seconds: estimated.core_seconds,
@@ -234,7 +236,8 @@ struct DryRun<'a> {
     reduced: &'a [String],
     changed: &'a [String],
     dir: &'a Path,
-    trials: Vec<DryTrial>,
+    trials: usize,
+    list: Vec<DryTrial>,
     /// Trials that are over.
     done: usize,
     jobs: usize,
