@@ -353,6 +353,13 @@ impl Experiment {
             words.push(format!("seeds {:?} instead of {:?}", self.seeds, other.seeds));
         }
         words.extend(self.differences_in_trials(other, known)?);
+        let is_left_out = |expectation: &&Expectation| {
+            self.mechanisms.contains(&expectation.mechanism) && !self.expectations().any(|own| own == *expectation)
+        };
+        let left_out: Vec<String> = other.expectations().filter(is_left_out).map(|e| format!("`{e}`")).collect();
+        if !left_out.is_empty() {
+            words.push(format!("{} is not asked", left_out.join(", ")));
+        }
         Ok(words)
     }
 
