@@ -56,6 +56,44 @@ fn top_k_ratio(a: &[f64], b: &[f64], k: usize) -> Option<(f64, f64)> {
     (change > 1e-9).then(|| (distance(&weights(a, &kept_a), &weights(b, &kept_b)) / change, bound))
 }
 
+/// α-entmax over all keys, by bisection in double precision; α = 2 is sparsemax.
+fn entmax(scores: &[f64], alpha: f64) -> Vec<f64> {
+    let scaled: Vec<f64> = scores.iter().map(|score| (alpha - 1.0) * score).collect();
+    let max = scaled.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights = |threshold: f64| -> Vec<f64> {
+        scaled.iter().map(|score| (score - threshold).max(0.0).powf(1.0 / (alpha - 1.0))).collect()
+    };
+    let (mut low, mut high) = (max - 1.0, max);
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        let sum: f64 = weights(middle).iter().sum();
+        (low, high) = if sum >= 1.0 { (middle, high) } else { (low, middle) };
+    }
+    weights(low)
+}
+
+fn entmax_ratio(a: &[f64], b: &[f64], alpha: f64) -> Option<(f64, f64)> {
+    let change = distance(a, b);
+    let bound = stability::entmax(alpha, a.len());
+    (change > 1e-6).then(|| (distance(&entmax(a, alpha), &entmax(b, alpha)) / change, bound))
+}
+
+/// The softmax weights of the k highest scores, not divided by their sum.
+fn masked(scores: &[f64], k: usize) -> Vec<f64> {
+    let all: Vec<usize> = (0..scores.len()).collect();
+    let (full, kept) = (weights(scores, &all), highest(scores, k));
+    all.iter().map(|key| if kept.contains(key) { full[*key] } else { 0.0 }).collect()
+}
+
+fn masked_ratio(a: &[f64], b: &[f64], k: usize) -> Option<(f64, f64)> {
+    let all: Vec<usize> = (0..a.len()).collect();
+    let dispersion = dispersion(a, &all).max(dispersion(b, &all));
+    let separation = separation(a, &highest(a, k)).min(separation(b, &highest(b, k)));
+    let change = distance(a, b);
+    let bound = stability::masked_top_k(dispersion, separation, a.len());
+    (change > 1e-9).then(|| (distance(&masked(a, k), &masked(b, k)) / change, bound))
+}
+
 /// Scores on several scales, with ties.
 fn scores(length: usize) -> impl Strategy<Value = Vec<f64>> {
     let score = prop_oneof![-3.0..3.0, -0.01..0.01, -60.0..60.0, Just(0.0), Just(1.0)];
@@ -83,6 +121,38 @@ proptest! {
         if let Some((ratio, bound)) = top_k_ratio(&a, &b, k) {
             prop_assert!(ratio <= bound * (1.0 + 1e-6) + 1e-6, "{ratio} > {bound}");
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn entmax_never_changes_more_than_its_constant_allows(
+        (a, b) in (1usize..12).prop_flat_map(|length| (scores(length), scores(length))),
+        alpha in prop_oneof![Just(2.0), Just(1.5), 1.1..2.0],
+        nearness in prop_oneof![Just(1.0), Just(1e-2)],
+    ) {
+        let b: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + nearness * (b - a)).collect();
+        if let Some((ratio, bound)) = entmax_ratio(&a, &b, alpha) {
+            prop_assert!(ratio <= bound + 1e-6, "α = {alpha}: {ratio} > {bound}");
+        }
+    }
+
+    #[test]
+    fn weights_that_are_not_divided_by_their_sum_stay_within_their_constants(
+        (a, b, k) in (2usize..12).prop_flat_map(|length| (scores(length), scores(length), 1..=length)),
+        nearness in prop_oneof![Just(1.0), Just(1e-2), Just(1e-4)],
+    ) {
+        let b: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + nearness * (b - a)).collect();
+        let change = distance(&a, &b);
+        if let Some((ratio, bound)) = masked_ratio(&a, &b, k) {
+            prop_assert!(ratio <= bound * (1.0 + 1e-6) + 1e-6, "{ratio} > {bound}");
+        }
+        let n = a.len() as f64;
+        let each = |scores: &[f64], weight: &dyn Fn(f64) -> f64| scores.iter().map(|z| weight(*z)).collect::<Vec<f64>>();
+        let sigmoid = |z: f64| 1.0 / (1.0 + n * (-z).exp());
+        let relu = |z: f64| z.max(0.0) / n;
+        prop_assert!(distance(&each(&a, &sigmoid), &each(&b, &sigmoid)) <= stability::SIGMOID * change + 1e-9);
+        prop_assert!(distance(&each(&a, &relu), &each(&b, &relu)) <= stability::relu(a.len()) * change + 1e-9);
     }
 }
 
@@ -124,6 +194,43 @@ fn climbing_comes_near_the_constants_but_not_past_them() {
         let top_k = climb(length, seed + 10, |a, b| top_k_ratio(a, b, k));
         assert!(top_k > 0.3, "the {k} highest of {length}: the bound is {:.2} times what was seen", 1.0 / top_k);
     }
+}
+
+#[test]
+fn climbing_comes_near_the_constants_of_other_weightings() {
+    for (length, alpha, seed) in [(2, 2.0, 21), (5, 2.0, 22), (3, 1.5, 23), (6, 1.5, 24), (5, 1.25, 25)] {
+        let seen = climb(length, seed, |a, b| entmax_ratio(a, b, alpha));
+        assert!(seen > 0.6, "α = {alpha}, {length} keys: the bound is {:.2} times what was seen", 1.0 / seen);
+    }
+    let seen = climb(5, 26, |a, b| masked_ratio(a, b, 2));
+    assert!(seen > 0.3, "masked: the bound is {:.2} times what was seen", 1.0 / seen);
+}
+
+#[test]
+fn the_constants_of_entmax_are_attained() {
+    for (length, alpha) in [(2, 1.5), (10, 1.5), (40, 1.5), (7, 1.25), (10, 2.0)] {
+        // One weight of x^(1/(2 − α)), and the others equal, as in the proof.
+        let a = ((length - 1) as f64).powf((alpha - 1.0) / (3.0 - alpha));
+        let first = a / (1.0 + a);
+        let rest = (1.0 - first) / (length - 1) as f64;
+        let score = |weight: f64| weight.powf(alpha - 1.0) / (alpha - 1.0);
+        let mut scores = vec![score(rest); length];
+        scores[0] = score(first);
+        let mut moved = scores.clone();
+        moved[0] += 1e-4;
+        let (ratio, bound) = entmax_ratio(&scores, &moved, alpha).unwrap();
+        assert!((ratio / bound - 1.0).abs() < 1e-3, "α = {alpha}, {length} keys: {ratio}, {bound}");
+    }
+}
+
+#[test]
+fn sparsemax_is_no_expansion_in_the_euclidean_norm() {
+    let euclid = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+    let seen = climb(6, 31, |a, b| {
+        let change = euclid(a, b);
+        (change > 1e-6).then(|| (euclid(&entmax(a, 2.0), &entmax(b, 2.0)) / change, 1.0))
+    });
+    assert!(seen > 0.95, "{seen}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn commands_of_the_page_on_evidence() {
 
 #[test]
 fn commands_of_the_page_on_theory() {
-    assert_eq!(run_commands(include_str!("../../../docs/theory.md"), &Scratch::new("docs-theory")), 1);
+    assert_eq!(run_commands(include_str!("../../../docs/theory.md"), &Scratch::new("docs-theory")), 2);
 }
 
 #[test]

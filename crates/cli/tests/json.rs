@@ -47,6 +47,8 @@ fn every_field_is_documented() {
     check("landscape", &["landscape", &dir, "--grid", "3", "--samples", "10", "--json"], "", true);
     check("sharpness", &["sharpness", &dir, "--samples", "10", "--probes", "2", "--json"], "", true);
     let statistics = ["--full-dispersion", "8.6", "--dispersion", "3.5", "--separation", "0.02", "--sink", "0.2"];
+    let numbers = ["--dispersion", "2", "--kept-dispersion", "1", "--separation", "0.1"];
+    check("theory stability", &[&["theory", "stability", "--json"], &numbers[..]].concat(), "", true);
     check("theory check", &[&["theory", "check", "--json"], &statistics[..]].concat(), "", false);
     check("bench", &["bench", "--seconds", "0", "--length", "8", "--mechanisms", "full", "--json"], "", false);
     check("data audit", &["data", "audit", "parity", "--train", "50", "--held-out", "20", "--json"], "", false);

@@ -45,3 +45,26 @@ fn regions_are_written_as_csv() {
     let least: f64 = point.rsplit(',').next().unwrap().parse().unwrap();
     assert!((least - 1.0 / (4f64.exp() / 2.0 - 1.0) / 8.0).abs() < 1e-12, "{point}");
 }
+
+#[test]
+fn stability_of_all_weightings_is_printed_and_wrong_numbers_are_refused() {
+    let numbers = ["theory", "stability", "--dispersion", "2", "--kept-dispersion", "1", "--separation"];
+    let output = semfocus(&[&numbers[..], &["0.5", "--json"]].concat());
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&output.stdout).unwrap();
+    let constant = |weights: &str| {
+        let row = rows.iter().find(|row| row["weights"] == weights).unwrap();
+        row["constant"].as_f64().unwrap()
+    };
+    // 40 keys, and the 5 kept ones: by the formulas of docs/theory.md.
+    let e = 1f64.exp();
+    assert!((constant("sparsemax") - 2.0 * 39.0 / 40.0).abs() < 1e-12);
+    assert!((constant("softmax over the highest scores") - e / (e + 4.0) / 0.5).abs() < 1e-12);
+    assert_eq!(constant("sigmoid"), 0.25);
+    for (separation, message) in [("-1", "the separation must be a number of at least 0"), ("nan", "the separation")] {
+        let output = semfocus(&[&numbers[..6], &[&format!("--separation={separation}")]].concat());
+        assert_eq!(output.code, 1);
+        assert!(output.stderr.contains(message), "{}", output.stderr);
+    }
+    let swapped = ["theory", "stability", "--dispersion", "1", "--kept-dispersion", "2", "--separation", "1"];
+    assert!(semfocus(&swapped).stderr.contains("at most that of all scores, got 2 and 1"));
+}

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_analysis::theory::conditions::{Conditions, Statistics};
+use semfocus_analysis::theory::stability as constants;
 use semfocus_report::{regions, write_picture};
 use semfocus_store::files::write_whole;
 use serde::Serialize;
@@ -29,6 +30,8 @@ enum What {
     Check(CheckArgs),
     /// Print the minimum separation for which the conditions hold, or write it with figures into a folder
     Regions(RegionsArgs),
+    /// Print how much attention weights can change with the scores, for each way to compute them
+    Stability(StabilityArgs),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -57,6 +60,35 @@ struct RegionsArgs {
     output: Option<PathBuf>,
 }
 
+#[derive(Debug, ClapArgs)]
+struct StabilityArgs {
+    /// Number of keys that a query sees
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    keys: u32,
+    /// Number of keys that a query keeps
+    #[arg(long, value_name = "K", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    kept: u32,
+    /// Dispersion of all scores
+    #[arg(long, value_name = "A")]
+    dispersion: f64,
+    /// Dispersion of the kept scores
+    #[arg(long, value_name = "B")]
+    kept_dispersion: f64,
+    /// Separation: lowest kept score minus highest dropped score
+    #[arg(long, value_name = "C")]
+    separation: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A way to compute weights, and how much they can change.
+#[derive(Serialize)]
+struct Constant {
+    weights: &'static str,
+    constant: f64,
+}
+
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -68,6 +100,7 @@ struct Report {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     match &args.what {
         What::Check(args) => check(args, out),
+        What::Stability(args) => stability(args, out),
         What::Regions(args) => match &args.output {
             None if io::stdout().is_terminal() => {
                 let csv = regions::csv();
@@ -81,6 +114,41 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
             Some(dir) => write_regions(dir, out),
         },
     }
+}
+
+fn stability(args: &StabilityArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let StabilityArgs { dispersion, kept_dispersion, separation, json, .. } = *args;
+    let (keys, kept) = (args.keys as usize, args.kept.min(args.keys) as usize);
+    let numbers =
+        [("dispersion", dispersion), ("dispersion of the kept scores", kept_dispersion), ("separation", separation)];
+    if let Some((name, value)) = numbers.into_iter().find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
+        return Err(format!("the {name} must be a number of at least 0, got {value}").into());
+    }
+    if kept_dispersion > dispersion {
+        let message = "the dispersion of the kept scores is at most that of all scores";
+        return Err(format!("{message}, got {kept_dispersion} and {dispersion}").into());
+    }
+    let constants = [
+        ("softmax over all keys", constants::softmax(dispersion, keys)),
+        ("softmax over the kept keys, chosen beforehand", constants::softmax(kept_dispersion, kept)),
+        ("softmax over the highest scores", constants::top_k(kept_dispersion, separation, kept)),
+        ("the same, not divided by their sum", constants::masked_top_k(dispersion, separation, keys)),
+        ("sparsemax", constants::sparsemax(keys)),
+        ("1.5-entmax", constants::entmax(1.5, keys)),
+        ("sigmoid", constants::SIGMOID),
+        ("ReLU", constants::relu(keys)),
+    ]
+    .map(|(weights, constant)| Constant { weights, constant });
+    emit(out, json, &constants, |out| {
+        writeln!(out, "{:46}  constant", "weights")?;
+        for Constant { weights, constant } in &constants {
+            writeln!(out, "{weights:46}  {constant:8.3}")?;
+        }
+        writeln!(out)?;
+        let text = "Attention weights change by at most this constant times the change of the scores, both as sums of absolute \
+                    values. A small constant does not say that a model learns fast.";
+        Ok(paragraph(out, "", text)?)
+    })
 }
 
 fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
