@@ -32,9 +32,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod block_attentions;
 pub mod conformance;
 pub mod cost;
 pub mod fused;
+mod initial;
 pub mod mechanism;
 pub mod mechanisms;
 pub mod model;
@@ -51,6 +53,7 @@ pub mod train;
 pub mod values;
 mod weighting;
 
+pub use block_attentions::BlockAttentions;
 pub use mechanism::{FastForm, HeadTensors, Mechanism, MechanismParameter, Site, Weighting};
 pub use model::{Encoder, Pass, TokenRows};
 pub use observer::{LayerTrace, ObservedLayer};

@@ -152,7 +152,7 @@ fn measure(
     let device = Device::cpu().autodiff();
     let (batch_config, blocks) = (config.clone(), config.blocks);
     let with_globals = length + attention.spec.globals;
-    let flops = cost::flops(&config, attention.mechanism.as_ref(), with_globals);
+    let flops = cost::flops(&config, &attention.clone().into(), with_globals);
     let mechanism = attention.spec.to_string();
     let mut model = Some(Encoder::new(config, attention, 1, &device)?);
 

@@ -44,7 +44,8 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
     let is_file = settings::find(path).is_some_and(|setting| setting.is_file());
     let value = match one_value(value) {
         Value::String(text) if !is_file && !value.starts_with(['"', '\'']) && text.contains(',') => {
-            let parts = if path == "mechanisms" { split_list(&text) } else { parts(&text) };
+            let is_attention = ["mechanisms", "training.evaluate_as"].contains(&path);
+            let parts = if is_attention { split_list(&text) } else { parts(&text) };
             Value::Array(parts.iter().map(|part| one_value(part)).collect())
         }
         value => value,

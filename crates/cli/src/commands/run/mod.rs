@@ -1,5 +1,6 @@
 //! `semfocus run`: an experiment from its file to its table.
 
+mod from;
 mod guard;
 mod outcome;
 mod prepare;
@@ -68,6 +69,12 @@ pub(crate) struct Args {
     /// Several values make an axis of a grid: -s training.learning_rate=1e-3,3e-3 trains everything with both.
     #[arg(short, long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Start with the weights of a stored trial, such as runs/even-pairs-quick/a7b4@10, in place of initial ones
+    ///
+    /// TRIAL@EPOCH, where EPOCH is a number, `last` (the default) or `best`. The run keeps a copy of the weights. Unless
+    /// --seeds is given, the trials have the seed with which the weights were trained.
+    #[arg(long, value_name = "TRIAL[@EPOCH]")]
+    from: Option<from::From>,
     /// Try everything once, as small as possible: every mechanism and grid point, one seed, one epoch, few examples
     ///
     /// What is given explicitly stays as it is given.
@@ -143,6 +150,9 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     };
     for repaired in repaired {
         say!("repaired: {repaired}");
+    }
+    if let Some(source) = &prepared.source {
+        store.keep_origin(&source.origin, &source.weights)?;
     }
     let Prepared { experiment, jobs, sharing, dir, .. } = &prepared;
     let sharing = *sharing;
