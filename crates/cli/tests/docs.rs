@@ -51,6 +51,26 @@ fn commands_of_the_page_on_experiments() {
 }
 
 #[test]
+fn commands_of_the_page_on_swaps() {
+    let page = include_str!("../../../docs/swaps.md");
+    let scratch = Scratch::new("docs-swaps");
+    assert_eq!(run_commands(page, &scratch), 2);
+    // The file that it shows can be run, and the command with stored weights can be used on a real trial.
+    let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let file = scratch.file("evaluate.toml", file);
+    let run = scratch.path("run");
+    let output = common::semfocus(&["run", &file, "--smoke", "-q", "-o", &run]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let trials = common::trials(&run);
+    assert_eq!(trials.len(), 6);
+    let command = page.lines().find_map(|line| line.strip_prefix("    semfocus ")).unwrap();
+    let command = command.replace("runs/even-pairs-quick/a7b4", trials[0].to_str().unwrap());
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let output = common::semfocus(&[&arguments[..], &["--smoke", "-q", "-o", &scratch.path("from")]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+}
+
+#[test]
 fn commands_of_the_page_on_evidence() {
     assert_eq!(run_commands(include_str!("../../../docs/evidence.md"), &Scratch::new("docs-evidence")), 3);
 }

@@ -8,7 +8,7 @@
 //! | experiment files, presets, overrides | [`experiment`] |
 //! | how a mechanism is written | [`mechanism`] |
 //! | what an epoch records; targets | [`metric`] |
-//! | the id of a trial | [`trial`] |
+//! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
 //! | random numbers that depend on where they are drawn | [`random`] |
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ pub mod metric;
 pub mod model;
 pub mod names;
 pub mod optimizer;
+pub mod origin;
 pub mod random;
 pub mod settings;
 pub mod study;
@@ -26,10 +27,11 @@ pub mod trial;
 
 pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
-pub use mechanism::{BASELINE, MechanismSpec};
+pub use mechanism::{BASELINE, MechanismList, MechanismSpec, Schedule, SpecValue};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
+pub use origin::Origin;
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
 pub use trial::{Point, TrialId};

@@ -140,6 +140,28 @@ pub enum ConfigError {
              leave `+gN` out"
     )]
     CausalGlobals,
+    /// One attention for each block, of which there are more or fewer.
+    #[error(
+        "`{text}` gives {given} blocks their attention, and the model has {blocks} (`model.blocks`); write one mechanism for \
+         each block, or one for all"
+    )]
+    Blocks {
+        /// The attention as it is written.
+        text: String,
+        /// Number of mechanisms.
+        given: usize,
+        /// Number of blocks.
+        blocks: usize,
+    },
+    /// Mechanisms with different numbers of global tokens in one model.
+    #[error(
+        "all blocks of a model, all stages of its training and its evaluation need the same number of global tokens, got \
+         {0} and {1}"
+    )]
+    OtherGlobals(usize, usize),
+    /// Padding to a multiple of a size that is not the same in all blocks.
+    #[error("`quirks.pad_to_mask_multiple` needs the same size in all blocks, got {0} and {1}")]
+    OtherSizes(usize, usize),
     /// Padding asked for without a token to pad with.
     #[error("`quirks.pad_to_mask_multiple` needs a `pad_token`")]
     NothingToPadWith,

@@ -60,10 +60,10 @@ impl<'a> Inference<'a> {
         let mut pooled = vec![0.0; tokens.len() / self.length * width];
         let sequences = (tokens.par_chunks_exact(self.length), pooled.par_chunks_exact_mut(width)).into_par_iter();
         sequences.enumerate().for_each_init(
-            || (Buffer::stale(self.length * width), self.blocks.first().map(Block::rows)),
+            || (Buffer::stale(self.length * width), SharedRows::default()),
             |(x, rows), (sequence, (tokens, pooled))| {
                 let x = &mut x[..self.length * width];
-                self.forward_sequence(known.as_ref(), sequence, tokens, x, rows.as_mut(), pooled);
+                self.forward_sequence(known.as_ref(), sequence, tokens, x, rows, pooled);
             },
         );
         pooled
@@ -75,18 +75,20 @@ impl<'a> Inference<'a> {
         sequence: usize,
         tokens: &[usize],
         x: &mut [f32],
-        rows: Option<&mut SequenceRows>,
+        shared: &mut SharedRows,
         pooled: &mut [f32],
     ) {
         if known.is_none() {
             self.embedding.forward_into(tokens, x);
         }
-        let Some(rows) = rows else {
+        if self.blocks.is_empty() {
             rows::add_row_sums(x, self.embedding.width, pooled);
             pooled.iter_mut().for_each(|sum| *sum /= self.length as f32);
             return;
-        };
-        for (number, Block { attention, maps, initial_maps, mlp, packed }) in self.blocks.iter().enumerate() {
+        }
+        for (number, block) in self.blocks.iter().enumerate() {
+            let Block { attention, maps, initial_maps, mlp, packed } = block;
+            let rows = shared.of(block);
             match known.filter(|_| number == 0) {
                 Some(known) => known.gather(tokens, x, rows),
                 None => attention.project(maps, x, rows),
@@ -103,9 +105,16 @@ impl<'a> Inference<'a> {
     }
 }
 
-impl Block<'_> {
-    /// Buffers for one sequence; all blocks have the same sizes.
-    fn rows(&self) -> SequenceRows {
-        SequenceRows::new(&self.attention, &self.maps, KeepWeights::No)
+/// Buffers for one sequence. Blocks share them if their maps have the same form, which decides the sizes.
+#[derive(Default)]
+struct SharedRows {
+    plain: Option<SequenceRows>,
+    folded: Option<SequenceRows>,
+}
+
+impl SharedRows {
+    fn of(&mut self, block: &Block) -> &mut SequenceRows {
+        let rows = if block.maps.folded { &mut self.folded } else { &mut self.plain };
+        rows.get_or_insert_with(|| SequenceRows::new(&block.attention, &block.maps, KeepWeights::No))
     }
 }

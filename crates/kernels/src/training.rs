@@ -54,7 +54,7 @@ struct Sums {
 /// The rows of a sequence that the way back needs, and buffers.
 struct Rows {
     blocks: Vec<(SequenceRows, MlpRows)>,
-    work: Option<attention::Workspace>,
+    work: SharedWorkspaces,
     /// The rows of the sequence before and after a sublayer, by turns; on the way back their gradients.
     x: Buffer,
     y: Buffer,
@@ -203,7 +203,7 @@ impl<'a> Training<'a> {
                 sequence,
                 attention_rows,
                 y,
-                work.as_mut().expect("there are blocks"),
+                work.of(block),
                 attention_sums,
                 as_unwritten(x),
             );
@@ -220,11 +220,24 @@ impl Rows {
         let used = model.length * model.embedding.width;
         Rows {
             blocks: model.blocks.iter().map(block).collect(),
-            // All blocks have the same sizes.
-            work: model.blocks.first().map(|block| attention::Workspace::new(&block.attention, &block.maps)),
+            work: SharedWorkspaces::default(),
             x: Buffer::stale(used),
             y: Buffer::stale(used),
         }
+    }
+}
+
+/// Buffers of the way back. Blocks share them if their maps have the same form, which decides the sizes.
+#[derive(Default)]
+struct SharedWorkspaces {
+    plain: Option<attention::Workspace>,
+    folded: Option<attention::Workspace>,
+}
+
+impl SharedWorkspaces {
+    fn of(&mut self, block: &Block) -> &mut attention::Workspace {
+        let work = if block.maps.folded { &mut self.folded } else { &mut self.plain };
+        work.get_or_insert_with(|| attention::Workspace::new(&block.attention, &block.maps))
     }
 }
 

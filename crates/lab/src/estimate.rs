@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use semfocus_core::{Engine, ModelConfig, Point, TrialSettings};
-use semfocus_nn::{Selection, cost};
+use semfocus_nn::{Attention, BlockAttentions, Selection, cost};
 use semfocus_store::State;
 
 use crate::jobs::{Job, Sharing, Train};
@@ -36,11 +36,19 @@ impl<'a> Estimator<'a> {
         Estimator { lab, file, measured, operations: HashMap::new(), draws: HashMap::new() }
     }
 
-    /// The cost of a step of a trial.
-    pub fn step(&mut self, trial: &Trial) -> StepCost {
+    /// The cost of a step of a trial with some attention: if blocks differ, the mean over models that have the attention of one
+    /// of them everywhere.
+    fn step(&mut self, trial: &Trial, attention: &BlockAttentions) -> StepCost {
+        let costs = attention.attentions().iter().map(|attention| self.step_with(trial, attention));
+        let (train, evaluate) = costs.fold((0.0, 0.0), |sum, cost| (sum.0 + cost.train, sum.1 + cost.evaluate));
+        let count = attention.attentions().len() as f64;
+        StepCost { train: train / count, evaluate: evaluate / count }
+    }
+
+    /// The cost of a step of a trial with the same attention in all blocks.
+    fn step_with(&mut self, trial: &Trial, attention: &Attention) -> StepCost {
         let settings = &trial.settings;
         let width = trial.source.width(&settings.data);
-        let attention = self.lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
         let selection = attention.mechanism.selection(width.min(LENGTHS[0]));
         // The most similar of the measured kinds: how keys are chosen, by which code, and the length.
         let mechanism = match &selection {
@@ -54,7 +62,8 @@ impl<'a> Estimator<'a> {
         let mut like = TrialSettings { mechanism: mechanism.to_owned(), ..TrialSettings::default() };
         like.model = ModelConfig { blocks: 2, engine, ..ModelConfig::new(3, 2) };
         let cost = self.measured(&like, length);
-        let here = self.operations(settings, width) * settings.training.batch as f64;
+        let here = TrialSettings { mechanism: attention.spec.to_string(), ..settings.clone() };
+        let here = self.operations(&here, width) * settings.training.batch as f64;
         let there = self.operations(&like, length) * like.training.batch as f64;
         let factor = here / there;
         StepCost { train: cost.train * factor, evaluate: cost.evaluate * factor }
@@ -79,17 +88,29 @@ impl<'a> Estimator<'a> {
         let key = format!("{} {:?} {width}", settings.mechanism, settings.model);
         *self.operations.entry(key).or_insert_with(|| {
             let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
-            cost::flops(&settings.model, attention.mechanism.as_ref(), width + attention.spec.globals).training
+            let length = width + attention.spec.globals;
+            cost::flops(&settings.model, &attention.into(), length).training
         })
     }
 
-    /// Seconds on one core for an epoch of a trial.
-    pub fn epoch(&mut self, trial: &Trial) -> f64 {
-        let cost = self.step(trial);
+    /// Seconds on one core for some epochs of a trial, from the first on.
+    fn first_epochs(&mut self, trial: &Trial, epochs: usize) -> f64 {
+        let attention = self.lab.trial_attention(&trial.settings).expect("planned trials have known mechanisms");
+        let mut seconds = 0.0;
+        for (stage, (epochs, trained)) in attention.epochs_by_stage(epochs).enumerate() {
+            if epochs > 0 {
+                seconds += epochs as f64 * self.epoch(trial, trained, attention.evaluation(stage));
+            }
+        }
+        seconds
+    }
+
+    fn epoch(&mut self, trial: &Trial, trained: &BlockAttentions, evaluated: &BlockAttentions) -> f64 {
+        let (train, evaluate) = (self.step(trial, trained).train, self.step(trial, evaluated).evaluate);
         let sizes = trial.settings.data.sizes;
         let batch = trial.settings.training.batch as f64;
         let steps = Schedule::planned(&trial.settings).steps_per_epoch as f64;
-        steps * (cost.train + self.draw(trial)) + (sizes.train + sizes.held_out) as f64 / batch * cost.evaluate
+        steps * (train + self.draw(trial)) + (sizes.train + sizes.held_out) as f64 / batch * evaluate
     }
 
     /// Seconds to draw the examples of a step; 0 if they are there before the first step.
@@ -112,7 +133,7 @@ impl<'a> Estimator<'a> {
 
     /// Seconds on one core for all trials, from their beginning.
     pub fn trials(&mut self, trials: &[Trial]) -> f64 {
-        trials.iter().map(|trial| trial.settings.training.epochs as f64 * self.epoch(trial)).sum()
+        trials.iter().map(|trial| self.first_epochs(trial, trial.settings.training.epochs)).sum()
     }
 
     /// What is left to do of some jobs. Where epochs of a mechanism are on record, their time counts.
@@ -162,11 +183,21 @@ impl<'a> Estimator<'a> {
             };
         }
         for (number, trial, epochs) in left {
-            let group = &mut groups[number];
-            if group.epoch_seconds == 0.0 {
-                group.epoch_seconds = self.epoch(trial);
-            }
-            let seconds = epochs as f64 * group.epoch_seconds;
+            let (all, group) = (trial.settings.training.epochs, &mut groups[number]);
+            let is_uniform = !trial.settings.mechanism.contains('@');
+            let seconds = if group.epoch_seconds > 0.0 && is_uniform {
+                epochs as f64 * group.epoch_seconds
+            } else {
+                // Epochs that are on record say how wrong the estimate is, also for the stages that are left.
+                let done = all - epochs;
+                let (first, whole) = (self.first_epochs(trial, done), self.first_epochs(trial, all));
+                let factor =
+                    if done > 0 && first > 0.0 { job_seconds(&group.recorded) * done as f64 / first } else { 1.0 };
+                if group.epoch_seconds == 0.0 {
+                    group.epoch_seconds = whole / all as f64;
+                }
+                (whole - first) * factor
+            };
             group.seconds += seconds;
             longest = longest.max(seconds);
         }
@@ -230,6 +261,11 @@ pub struct Group {
     recorded: (usize, f64),
 }
 
+/// Mean seconds of the epochs on record.
+fn job_seconds((epochs, seconds): &(usize, f64)) -> f64 {
+    seconds / (*epochs).max(1) as f64
+}
+
 impl Group {
     fn is_of(&self, trial: &Trial) -> bool {
         self.mechanism == trial.settings.mechanism && self.point == trial.point
@@ -239,8 +275,8 @@ impl Group {
 /// Bytes that a trial takes on disk: three checkpoints, a line per epoch, and the probes.
 pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     let settings = &trial.settings;
-    let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
-    let parameters = memory::parameters(&settings.model, attention.spec.globals) as usize;
+    let attention = lab.trial_attention(settings).expect("planned trials have known mechanisms");
+    let parameters = memory::parameters(&settings.model, attention.globals()) as usize;
     let copies = 1 + settings.training.optimizer.slot_names().len();
     let checkpoint = parameters * copies * 4 + 10_000;
     let probes = match settings.probing.every {
@@ -249,5 +285,7 @@ pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     };
     // A probe stores the weights, and about 700 bytes per layer and head.
     let probe = parameters * 4 + 5_000 + 700 * settings.model.blocks * (1 + settings.model.heads);
-    (3 * checkpoint + 120 * settings.training.epochs + 5_000 + probes * probe) as u64
+    // A run has a copy of the weights that its trials start with.
+    let origin = if settings.training.from.is_some() { parameters * 4 + 10_000 } else { 0 };
+    (origin + 3 * checkpoint + 120 * settings.training.epochs + 5_000 + probes * probe) as u64
 }

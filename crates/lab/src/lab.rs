@@ -1,8 +1,10 @@
 //! What a laboratory has: mechanisms and tasks.
 
-use semfocus_core::{Known, MechanismSpec, TrialSettings};
+use semfocus_core::{Known, Schedule, TrialSettings};
 use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
 use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
+
+use crate::{AttentionError, TrialAttention};
 
 /// The mechanisms and tasks that can be named. There is no global list: code that runs trials is given a value of this
 /// type, and a program of your own adds its parts to the standard ones.
@@ -58,6 +60,11 @@ impl Lab {
         self.mechanisms.parse(text)
     }
 
+    /// The attention of a trial: what each epoch is trained with, and what the model is evaluated with.
+    pub fn trial_attention(&self, settings: &TrialSettings) -> Result<TrialAttention, AttentionError> {
+        TrialAttention::new(settings, &self.mechanisms)
+    }
+
     /// Where the examples of a trial come from.
     pub fn source(&self, settings: &TrialSettings) -> Result<Source, SourceError> {
         Source::find(&settings.task, &self.tasks, &settings.data.files)
@@ -65,8 +72,8 @@ impl Lab {
 }
 
 impl Known for Lab {
-    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String> {
-        self.attention(text).map(|attention| attention.spec).map_err(|error| error.to_string())
+    fn mechanism(&self, text: &str) -> Result<Schedule, String> {
+        self.mechanisms.schedule(text).map_err(|error| error.to_string())
     }
 
     fn default_length(&self, task: &str) -> Option<String> {

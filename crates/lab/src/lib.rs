@@ -9,6 +9,7 @@
 //! | what the attention of a model does with its scores | [`probing`] |
 //! | loss surfaces and Hessians | [`surface`] |
 //! | norms and eigenvalues | [`spectrum`] |
+//! | the attention of a trial, epoch by epoch and in evaluation | [`TrialAttention`] |
 //! | a trained model out of a store | [`TrainedModel`] |
 //! | how long an experiment will take | [`estimate`] |
 //! | how much memory a trial needs | [`memory`] |
@@ -28,9 +29,11 @@ pub mod surface;
 mod threads;
 mod trained_model;
 pub mod training;
+mod trial_attention;
 
 pub use device::Device;
 pub use lab::{Lab, Part};
 pub use plan::{Plan, Trial};
 pub use threads::prepare_threads;
 pub use trained_model::{ModelError, TrainedModel};
+pub use trial_attention::{AttentionError, TrialAttention};

@@ -1,7 +1,7 @@
 //! How much memory a trial needs, by estimate, and how much the machine has.
 
 use semfocus_core::{ModelConfig, TrialSettings};
-use semfocus_nn::Selection;
+use semfocus_nn::{Attention, BlockAttentions, Selection};
 
 use crate::{Lab, Trial};
 
@@ -19,29 +19,38 @@ pub fn parameters(model: &ModelConfig, globals: usize) -> u64 {
 pub fn needed(lab: &Lab, trial: &Trial, threads: usize) -> u64 {
     /// Sums of gradients are formed side by side in this many parts.
     const PARTIAL_SUMS: u64 = 8;
-    let TrialSettings { data, model, training, mechanism, .. } = &trial.settings;
-    let Ok(attention) = lab.attention(mechanism) else { return 0 };
-    let length = trial.source.width(data) + attention.spec.globals;
+    let TrialSettings { data, model, training, .. } = &trial.settings;
+    let Ok(attention) = lab.trial_attention(&trial.settings) else { return 0 };
+    let length = trial.source.width(data) + attention.globals();
     let [rows, width, hidden, heads, inner] =
         [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
     let sizes = data.sizes;
     let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + 16);
-    let parameters = parameters(model, attention.spec.globals);
+    let parameters = parameters(model, attention.globals());
     let slots = training.optimizer.slot_names().len() as u64;
     // Weights, a copy while they are updated, gradients, and the bytes of a checkpoint.
     let copies = 5 + PARTIAL_SUMS + 2 * slots;
-    let selection = attention.mechanism.selection(length);
-    let pairs = match &selection {
-        None | Some(Selection::All) => rows * rows,
-        // Some fixed number of keys for each query, with scores of a whole row at a time.
-        Some(_) => rows * 64,
+    let step = |attention: &BlockAttentions| {
+        let block = |attention: &Attention| {
+            let selection = attention.mechanism.selection(length);
+            let pairs = match &selection {
+                None | Some(Selection::All) => rows * rows,
+                // Some fixed number of keys for each query, with scores of a whole row at a time.
+                Some(_) => rows * 64,
+            };
+            (rows * (8 * width + 2 * hidden + 5 * inner) + heads * pairs, selection.is_some())
+        };
+        let blocks: Vec<(u64, bool)> = attention.attentions().iter().map(block).collect();
+        let largest = blocks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
+        let all =
+            if let [(bytes, _)] = blocks[..] { model.blocks as u64 * bytes } else { blocks.iter().map(|b| b.0).sum() };
+        let is_fused = blocks.iter().all(|(_, is_fast)| *is_fast) && model.engine == semfocus_core::Engine::Fused;
+        // The fused step takes one sequence after the other; tensor code takes the batch as a whole, and keeps every
+        // intermediate result.
+        let (sequences, intermediate) = if is_fused { (threads as u64, 1) } else { (training.batch as u64, 4) };
+        (all + largest) * sequences * intermediate
     };
-    let block = rows * (8 * width + 2 * hidden + 5 * inner) + heads * pairs;
-    let is_fused = selection.is_some() && model.engine == semfocus_core::Engine::Fused;
-    // The fused step takes one sequence after the other; tensor code takes the batch as a whole, and keeps every
-    // intermediate result.
-    let (sequences, intermediate) = if is_fused { (threads as u64, 1) } else { (training.batch as u64, 4) };
-    let step = (model.blocks as u64 + 1) * block * sequences * intermediate;
+    let step = attention.all().map(step).max().unwrap_or(0);
     examples.saturating_add(4 * (parameters * copies)).saturating_add(4 * step)
 }
 

@@ -1,14 +1,15 @@
 //! From an experiment to its trials.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings};
-use semfocus_store::IndexEntry;
+use semfocus_nn::Encoder;
+use semfocus_store::{Checkpoint, IndexEntry};
 use semfocus_tasks::Source;
 
-use crate::Lab;
-use crate::training::Schedule;
+use crate::training::{Schedule, TrainingError, with_stored_weights};
+use crate::{Device, Lab};
 
 /// One model to train.
 #[derive(Clone, Debug)]
@@ -99,15 +100,26 @@ impl Lab {
         let mut notes: Vec<String> = Vec::new();
         for trial in &plan.trials {
             let length = trial.source.width(&trial.settings.data);
-            let mechanism = &trial.settings.mechanism;
-            let Ok(attention) = self.attention(mechanism) else { continue };
-            if mechanism == BASELINE || !attention.acts_as_full(length, trial.settings.model.visibility) {
-                continue;
+            let Ok(attention) = self.trial_attention(&trial.settings) else { continue };
+            let mut note = |note: String| {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            };
+            for one in attention.all().flat_map(|attention| attention.attentions()) {
+                let name = one.spec.to_string();
+                if name != BASELINE && one.acts_as_full(length, trial.settings.model.visibility) {
+                    note(format!(
+                        "{name} keeps all keys of sequences of {length} tokens: it acts as full attention there"
+                    ));
+                }
             }
-            let note =
-                format!("{mechanism} keeps all keys of sequences of {length} tokens: it acts as full attention there");
-            if !notes.contains(&note) {
-                notes.push(note);
+            let epochs = trial.settings.training.epochs;
+            for (after, stage) in attention.stages().iter().filter(|(after, _)| *after >= epochs) {
+                let mechanism = &trial.settings.mechanism;
+                note(format!(
+                    "{mechanism} does not get to {stage}: it has {epochs} epochs, and {stage} begins after {after}"
+                ));
             }
         }
         notes
@@ -130,7 +142,7 @@ impl Lab {
                             sources.entry(key).or_insert(Arc::new(source)).clone()
                         }
                     };
-                    fill_in(experiment, &mut settings, &source)?;
+                    fill_in(self, experiment, &mut settings, &source)?;
                     let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     let point = point.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect();
                     trials.push(Trial { id: TrialId::new(&settings), settings, point, source });
@@ -138,6 +150,22 @@ impl Lab {
             }
         }
         Ok(Plan { trials })
+    }
+
+    /// Whether stored weights fit the trials that start with them, before any of them begins.
+    pub fn check_origin(&self, trials: &[Trial], stored: &Checkpoint) -> Result<(), TrainingError> {
+        let mut seen = HashSet::new();
+        for TrialSettings { mechanism, model, seed, training, .. } in trials.iter().map(|trial| &trial.settings) {
+            let Some(origin) = training.from.filter(|_| seen.insert(format!("{mechanism} {model:?}"))) else {
+                continue;
+            };
+            let settings =
+                TrialSettings { mechanism: mechanism.clone(), model: model.clone(), ..TrialSettings::default() };
+            let attention = self.trial_attention(&settings)?.stage(0).clone();
+            let model = Encoder::new(model.clone(), attention, *seed, &Device::cpu().plain())?;
+            with_stored_weights(model, origin, stored.clone(), self)?;
+        }
+        Ok(())
     }
 
     /// The trial with these settings, such as those of a stored one; what follows from its task is filled in.
@@ -164,8 +192,21 @@ fn checksum(source: &Source) -> Option<String> {
 }
 
 /// Fills in what follows from the task, and checks the settings against it.
-fn fill_in(experiment: &Experiment, settings: &mut TrialSettings, source: &Source) -> Result<(), ExperimentError> {
+fn fill_in(
+    lab: &Lab,
+    experiment: &Experiment,
+    settings: &mut TrialSettings,
+    source: &Source,
+) -> Result<(), ExperimentError> {
     fit_to(settings, source);
+    let attention = lab.trial_attention(settings).map_err(|wrong| {
+        let path = if settings.training.evaluate_as.is_some() { "training.evaluate_as" } else { "mechanism" };
+        experiment.error(path, wrong.to_string())
+    })?;
+    if let Some(text) = &mut settings.training.evaluate_as {
+        // The usual spelling, so that two spellings are one trial.
+        *text = attention.evaluation(0).to_string();
+    }
     let examples = match source {
         Source::Task(task) => {
             task.check(&settings.data).map_err(|wrong| experiment.error("data.length", wrong.to_string()))?;

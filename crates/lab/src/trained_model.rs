@@ -15,7 +15,7 @@ use crate::{Device, Lab, Trial};
 pub struct TrainedModel {
     /// The trial it belongs to.
     pub trial: Trial,
-    /// The model, for evaluation.
+    /// The model, with the attention that it is evaluated with.
     pub model: Encoder,
     /// Epochs it was trained for.
     pub epoch: usize,
@@ -71,10 +71,14 @@ impl TrainedModel {
         let epoch = checkpoint.progress.epoch;
         let contents = |error: String| refused(Refused::Contents(error));
         let settings = &trial.settings;
-        let attention = lab.attention(&settings.mechanism).map_err(|error| contents(error.to_string()))?;
-        let model = Encoder::new(settings.model.clone(), attention, settings.seed, &device.plain());
+        let attention = lab.trial_attention(settings).map_err(|error| contents(error.to_string()))?;
+        let stage = attention.stage_at(&checkpoint.progress);
+        let trained = attention.stage(stage).clone();
+        let model = Encoder::new(settings.model.clone(), trained, settings.seed, &device.plain());
         let model = model.map_err(|error| contents(error.to_string()))?;
         let model = set_parameters(model, tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
+        let model = model.with_attention(attention.evaluation(stage).clone());
+        let model = model.map_err(|error| contents(error.to_string()))?;
         Ok(TrainedModel { trial: trial.clone(), model, epoch })
     }
 }
@@ -88,6 +92,6 @@ fn stored_trial(lab: &Lab, folder: &TrialFolder) -> Result<Trial, ModelError> {
     let settings = folder.settings()?;
     let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
     // The run may be that of a program with other mechanisms.
-    lab.attention(&settings.mechanism).map_err(|error| wrong(error.to_string()))?;
+    lab.trial_attention(&settings).map_err(|error| wrong(error.to_string()))?;
     lab.trial(settings).map_err(wrong)
 }

@@ -9,7 +9,9 @@ use burn::tensor::{Device, Tensor};
 use semfocus_core::ModelConfig;
 use semfocus_kernels::{Row, RuleScores, Selection};
 
+use crate::block_attentions::BlockAttentions;
 use crate::mechanism::Mechanism;
+use crate::registry::Attention;
 
 /// Floating-point operations for one sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,41 +29,60 @@ const MAX_COUNTED: usize = 4096 * 4096;
 ///
 /// A mechanism that looks at the scores needs all of them once, to choose; everything else is needed for kept pairs only. A
 /// mechanism without a [`Selection`] is counted as if it kept every pair.
-pub fn flops(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Flops {
-    let (d, heads_width) = (config.d_model as f64, (config.heads * config.head_width()) as f64);
-    let all_pairs = (0..length).map(|query| config.visibility.keys(query, length)).sum::<usize>() as f64;
-    let (kept_pairs, pairs_to_choose_from) = match mechanism.selection(length) {
-        None | Some(Selection::All) => (all_pairs, 0.0),
-        Some(Selection::Pattern(kept)) => (kept.visible(config.visibility).pairs() as f64, 0.0),
-        Some(Selection::Rule(rule)) => {
-            let (mut kept, zeros, tokens) = (Vec::new(), vec![0.0; length], vec![0; length]);
-            // In long sequences, some queries stand for all.
-            let stride = (length * length).div_ceil(MAX_COUNTED).max(1);
-            for query in (0..length).step_by(stride) {
-                let visible = config.visibility.keys(query, length);
-                let row = Row { query, tokens: &tokens, ..Row::of_scores(&zeros[..visible]) };
-                rule.select(&row, &mut kept);
-            }
-            let share = length.div_ceil(stride).max(1) as f64 / length.max(1) as f64;
-            (kept.len() as f64 / share, if rule.scores() == RuleScores::None { 0.0 } else { all_pairs })
+pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize) -> Flops {
+    let one = |attention: &Attention| BlockFlops::new(config, attention.mechanism.as_ref(), length);
+    let classifier = config.d_model as f64 * config.classes as f64;
+    let (evaluation, training) = match attention.attentions() {
+        [single] => {
+            let (blocks, of) = (config.blocks as f64, one(single));
+            (blocks * of.evaluation, blocks * of.training)
         }
+        several => several.iter().map(one).fold((0.0, 0.0), |sum, of| (sum.0 + of.evaluation, sum.1 + of.training)),
     };
-    // Query, key, value, output; two maps of the MLP.
-    let maps = length as f64 * (4.0 * d * heads_width + 2.0 * d * config.d_mlp as f64);
-    let weighted_values = kept_pairs * heads_width;
-    let (kept_scores, choice) = match pairs_to_choose_from {
-        0.0 => (kept_pairs * heads_width, 0.0),
-        pairs => (0.0, pairs * heads_width),
-    };
-    let blocks = config.blocks as f64;
-    let classifier = d * config.classes as f64;
-    // A multiplication and an addition each.
-    let evaluation = 2.0 * (blocks * (maps + weighted_values + kept_scores + choice) + classifier);
-    // The gradient of a product is two products; scores that only served the choice have none, kept ones have.
-    let kept_score_gradients = 2.0 * kept_pairs * heads_width;
-    let training = 2.0
-        * (blocks * (3.0 * (maps + weighted_values) + kept_scores + choice + kept_score_gradients) + 3.0 * classifier);
-    Flops { evaluation, training }
+    // A multiplication and an addition each. The gradient of a product is two products.
+    Flops { evaluation: 2.0 * (evaluation + classifier), training: 2.0 * (training + 3.0 * classifier) }
+}
+
+/// Multiplications of a block for one sequence.
+struct BlockFlops {
+    evaluation: f64,
+    training: f64,
+}
+
+impl BlockFlops {
+    fn new(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Self {
+        let (d, heads_width) = (config.d_model as f64, (config.heads * config.head_width()) as f64);
+        let all_pairs = (0..length).map(|query| config.visibility.keys(query, length)).sum::<usize>() as f64;
+        let (kept_pairs, pairs_to_choose_from) = match mechanism.selection(length) {
+            None | Some(Selection::All) => (all_pairs, 0.0),
+            Some(Selection::Pattern(kept)) => (kept.visible(config.visibility).pairs() as f64, 0.0),
+            Some(Selection::Rule(rule)) => {
+                let (mut kept, zeros, tokens) = (Vec::new(), vec![0.0; length], vec![0; length]);
+                // In long sequences, some queries stand for all.
+                let stride = (length * length).div_ceil(MAX_COUNTED).max(1);
+                for query in (0..length).step_by(stride) {
+                    let visible = config.visibility.keys(query, length);
+                    let row = Row { query, tokens: &tokens, ..Row::of_scores(&zeros[..visible]) };
+                    rule.select(&row, &mut kept);
+                }
+                let share = length.div_ceil(stride).max(1) as f64 / length.max(1) as f64;
+                (kept.len() as f64 / share, if rule.scores() == RuleScores::None { 0.0 } else { all_pairs })
+            }
+        };
+        // Query, key, value, output; two maps of the MLP.
+        let maps = length as f64 * (4.0 * d * heads_width + 2.0 * d * config.d_mlp as f64);
+        let weighted_values = kept_pairs * heads_width;
+        let (kept_scores, choice) = match pairs_to_choose_from {
+            0.0 => (kept_pairs * heads_width, 0.0),
+            pairs => (0.0, pairs * heads_width),
+        };
+        // Scores that only served the choice have no gradient, kept ones have.
+        let kept_score_gradients = 2.0 * kept_pairs * heads_width;
+        BlockFlops {
+            evaluation: maps + weighted_values + kept_scores + choice,
+            training: 3.0 * (maps + weighted_values) + kept_scores + choice + kept_score_gradients,
+        }
+    }
 }
 
 /// Speed of single-precision matrix products through Burn on `device`, in GFLOP/s: the baseline for the speed of a model. On
@@ -104,7 +125,7 @@ mod tests {
     fn counts_agree_with_a_count_by_hand() {
         let mut config = ModelConfig::new(2, 2);
         (config.d_model, config.d_mlp, config.blocks) = (4, 8, 1);
-        let count = |name: &str| flops(&config, Registry::standard().parse(name).unwrap().mechanism.as_ref(), 10);
+        let count = |name: &str| flops(&config, &Registry::standard().parse(name).unwrap().into(), 10);
         // Maps: 10 tokens × (4·4·4 + 2·4·8) = 1280; classifier 8; a pair costs 4 in a product.
         let full = count("full");
         assert_eq!(full.evaluation, 2.0 * (1280.0 + 8.0 + 2.0 * 100.0 * 4.0));

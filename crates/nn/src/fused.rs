@@ -147,12 +147,12 @@ pub(crate) struct EncoderCall<'a> {
     pub(crate) dropout: Dropout,
     pub(crate) embedding_site: Key,
     pub(crate) blocks: Vec<BlockCall<'a>>,
-    pub(crate) mechanism: &'a dyn Mechanism,
-    pub(crate) form: FastForm,
 }
 
 /// A block of an [`EncoderCall`].
 pub(crate) struct BlockCall<'a> {
+    pub(crate) mechanism: &'a dyn Mechanism,
+    pub(crate) form: FastForm,
     pub(crate) attention: &'a AttentionWeights,
     pub(crate) attention_settings: AttentionSettings,
     pub(crate) mlp: &'a MlpWeights,
@@ -173,8 +173,8 @@ impl EncoderCall<'_> {
         let inputs: Vec<_> = self
             .blocks
             .into_iter()
-            .map(|BlockCall { attention, attention_settings, mlp, mlp_settings, site }| {
-                let numbers = head_number_values(attention, self.mechanism, attention_settings.heads, &device);
+            .map(|BlockCall { mechanism, form, attention, attention_settings, mlp, mlp_settings, site }| {
+                let numbers = head_number_values(attention, mechanism, attention_settings.heads, &device);
                 let attention = AttentionInputs::<Flex>::from_weights(no_rows(), attention, no_numbers());
                 let mlp = MlpInputs::<Flex> {
                     x: no_rows(),
@@ -182,7 +182,7 @@ impl EncoderCall<'_> {
                     output: LinearInputs::from_weights(&mlp.output),
                 };
                 let mlp_call = MlpCall { settings: mlp_settings, layer_key: site.key };
-                let call = AttentionCall { form: self.form.clone(), settings: attention_settings, site };
+                let call = AttentionCall { form, settings: attention_settings, site };
                 (numbers, attention, call, mlp, mlp_call)
             })
             .collect();

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_core::{ConfigError, Engine, ModelConfig, Visibility};
+use semfocus_core::{ConfigError, Engine, ModelConfig};
 use semfocus_kernels::{Dropout, Key, LinearGradient, RowObserver, RuleScores};
 
+use crate::block_attentions::BlockAttentions;
 use crate::fused::{BlockCall, EncoderCall};
+use crate::initial::Initialiser;
 use crate::mechanism::FastForm;
 use crate::observer::{AttentionSublayer, Deviations, LayerTrace, ObservedLayer, Observer, Rows, Tracer, Unobserved};
 use crate::positions::Positions;
-use crate::registry::Attention;
 use crate::streams::{self, Stream};
 use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, MlpSettings, NORM_EPSILON};
 use crate::{fused, reference};
@@ -81,14 +82,14 @@ pub struct Encoder {
     #[module(skip)]
     config: ModelConfig,
     #[module(skip)]
-    attention: Attention,
+    attention: BlockAttentions,
     #[module(skip)]
     positions: Positions,
     #[module(skip)]
     seed: u64,
-    /// Query and key maps of all layers before training, if the mechanism asks for them.
+    /// Query and key maps of every layer before training, if its mechanism asks for them.
     #[module(skip)]
-    initial_maps: Vec<Arc<InitialMaps>>,
+    initial_maps: Vec<Option<Arc<InitialMaps>>>,
 }
 
 /// Everything besides the tokens that determines a forward pass: its random decisions, and whether it trains.
@@ -131,67 +132,6 @@ const EVALUATION_BATCH: usize = 50;
 /// The embedding in either form.
 type EmbeddingForm = fn(Tensor<2>, &TokenRows, Tensor<2>, &Dropout, Key) -> Tensor<3>;
 
-/// Draws the initial parameters: each from its own generator, named by the path of the parameter.
-struct Initialiser<'a> {
-    seed: u64,
-    device: &'a Device,
-}
-
-impl Initialiser<'_> {
-    fn parameter<const D: usize>(&self, name: &str, shape: [usize; D], bound: f64) -> Param<Tensor<D>> {
-        let values = streams::initial_values(self.seed, name, shape.iter().product(), bound);
-        Param::from_data(TensorData::new(values, shape), self.device)
-    }
-
-    /// Weights and biases uniform in ± `1 / √inputs`.
-    fn linear(&self, name: &str, inputs: usize, outputs: usize) -> Linear {
-        let bound = 1.0 / (inputs as f64).sqrt();
-        Linear {
-            weight: self.parameter(&format!("{name}.weight"), [inputs, outputs], bound),
-            bias: self.parameter(&format!("{name}.bias"), [outputs], bound),
-        }
-    }
-
-    /// Weight and bias of a map that depends on the seed alone.
-    fn initial_map(&self, name: &str, inputs: usize, outputs: usize) -> [Vec<f32>; 2] {
-        let bound = 1.0 / (inputs as f64).sqrt();
-        [("weight", inputs * outputs), ("bias", outputs)]
-            .map(|(part, count)| streams::initial_values(self.seed, &format!("{name}.{part}"), count, bound))
-    }
-
-    fn initial_maps(&self, layer: usize, config: &ModelConfig) -> InitialMaps {
-        let (inputs, outputs) = (config.d_model, config.heads * config.head_width());
-        let map = |name: &str| self.initial_map(&format!("blocks.{layer}.attention.{name}"), inputs, outputs);
-        InitialMaps { query: map("query"), key: map("key") }
-    }
-
-    /// Parameters of a mechanism, the same for all heads.
-    fn mechanism(&self, attention: &Attention, heads: usize) -> Option<Param<Tensor<2>>> {
-        let parameters = attention.mechanism.parameters();
-        let values: Vec<f32> = parameters.iter().map(|parameter| parameter.initial as f32).collect();
-        let data = || TensorData::new(values.repeat(heads), [heads, parameters.len()]);
-        (!parameters.is_empty()).then(|| Param::from_data(data(), self.device))
-    }
-
-    fn block(&self, layer: usize, config: &ModelConfig, attention: &Attention) -> Block {
-        let (d, all_heads) = (config.d_model, config.heads * config.head_width());
-        let linear = |name: &str, inputs, outputs| self.linear(&format!("blocks.{layer}.{name}"), inputs, outputs);
-        Block {
-            attention: AttentionWeights {
-                query: linear("attention.query", d, all_heads),
-                key: linear("attention.key", d, all_heads),
-                value: linear("attention.value", d, all_heads),
-                output: linear("attention.output", all_heads, d),
-                mechanism: self.mechanism(attention, config.heads),
-            },
-            mlp: MlpWeights {
-                hidden: linear("mlp.hidden", d, config.d_mlp),
-                output: linear("mlp.output", config.d_mlp, d),
-            },
-        }
-    }
-}
-
 impl Linear {
     /// `x W + b` for every token of `x`, `[batch, length, inputs]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
@@ -209,23 +149,22 @@ impl Encoder {
     /// A new model with the initial weights of `seed`. On a device with autodiff it can be trained.
     ///
     /// Models with the same settings and seed start with the same weights, even if their mechanisms differ.
-    pub fn new(config: ModelConfig, attention: Attention, seed: u64, device: &Device) -> Result<Self, ConfigError> {
+    pub fn new(
+        config: ModelConfig,
+        attention: impl Into<BlockAttentions>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, ConfigError> {
+        let attention = attention.into();
         config.validate()?;
-        if config.visibility == Visibility::Causal && attention.spec.globals > 0 {
-            return Err(ConfigError::CausalGlobals);
-        }
+        attention.check(&config)?;
         let init = Initialiser { seed, device };
         let ModelConfig { d_model, classes, .. } = config;
-        let tokens = config.vocabulary + attention.spec.globals;
+        let tokens = config.vocabulary + attention.globals();
         Ok(Encoder {
             embedding: init.parameter("embedding", [tokens, d_model], 0.1),
-            blocks: (0..config.blocks).map(|layer| init.block(layer, &config, &attention)).collect(),
-            initial_maps: match attention.mechanism.scores() {
-                RuleScores::InitialMaps => {
-                    (0..config.blocks).map(|layer| Arc::new(init.initial_maps(layer, &config))).collect()
-                }
-                _ => Vec::new(),
-            },
+            blocks: (0..config.blocks).map(|layer| init.block(layer, &config, attention.of_block(layer))).collect(),
+            initial_maps: initial_maps(&init, &config, &attention),
             seed,
             classifier: Linear {
                 weight: init.parameter("classifier.weight", [d_model, classes], 0.1),
@@ -242,9 +181,28 @@ impl Encoder {
         &self.config
     }
 
-    /// Mechanism the model was built with.
-    pub fn attention(&self) -> &Attention {
+    /// The attention of its blocks.
+    pub fn attention(&self) -> &BlockAttentions {
         &self.attention
+    }
+
+    /// The same model with another attention. Weights stay as they are, and so do the learned numbers of the mechanism in blocks
+    /// whose new mechanism has numbers of the same names; others start at their initial values.
+    pub fn with_attention(mut self, attention: BlockAttentions) -> Result<Self, ConfigError> {
+        attention.check(&self.config)?;
+        if attention.globals() != self.attention.globals() {
+            return Err(ConfigError::OtherGlobals(self.attention.globals(), attention.globals()));
+        }
+        let device = self.embedding.val().device();
+        let init = Initialiser { seed: self.seed, device: &device };
+        for (layer, block) in self.blocks.iter_mut().enumerate() {
+            if !self.attention.shares_numbers(&attention, layer) {
+                block.attention.mechanism = init.mechanism(attention.of_block(layer), self.config.heads);
+            }
+        }
+        self.initial_maps = initial_maps(&init, &self.config, &attention);
+        self.attention = attention;
+        Ok(self)
     }
 
     /// Logits `[batch, classes]` of `tokens`, `[batch, length]`.
@@ -302,15 +260,15 @@ impl Encoder {
         fused: bool,
         observer: &mut impl Observer,
     ) -> Tensor<2> {
-        let form = if fused { self.fast_form(x.dims()[1]) } else { None };
+        let forms = if fused { self.fast_forms(x.dims()[1]) } else { vec![None; self.blocks.len()] };
         for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate().skip(first) {
             let site = self.site(layer, pass, tokens);
             let layer_key = site.key;
             observer.norm_input(&x);
             let sublayer = AttentionSublayer {
-                attention: &self.attention,
+                attention: self.attention.of_block(layer),
                 weights: attention,
-                form: form.as_ref(),
+                form: forms[layer].as_ref(),
                 settings: self.attention_settings(layer, pass),
                 site,
             };
@@ -326,8 +284,11 @@ impl Encoder {
         self.classify(x)
     }
 
-    fn fast_form(&self, length: usize) -> Option<FastForm> {
-        FastForm::new(self.attention.mechanism.as_ref(), length, self.config.visibility)
+    /// The fast form of every block that has one.
+    fn fast_forms(&self, length: usize) -> Vec<Option<FastForm>> {
+        self.attention.for_blocks(self.blocks.len(), |attention| {
+            FastForm::new(attention.mechanism.as_ref(), length, self.config.visibility)
+        })
     }
 
     fn site(&self, layer: usize, pass: &Pass, tokens: &Arc<[usize]>) -> LayerSite {
@@ -335,9 +296,9 @@ impl Encoder {
             layer,
             key: pass.layer(layer),
             place: streams::key(self.seed, Stream::Dropout).child(PLACES).child(layer as u64),
-            globals: self.attention.spec.globals,
+            globals: self.attention.globals(),
             tokens: tokens.clone(),
-            initial_maps: self.initial_maps.get(layer).cloned(),
+            initial_maps: self.initial_maps[layer].clone(),
         }
     }
 
@@ -386,11 +347,11 @@ impl Encoder {
         let result = call.gradients(&self.classifier, &tokens.ids, classes)?;
         let mut gradients = vec![Some(result.table)];
         let maps = |maps: [LinearGradient; 2]| maps.into_iter().flat_map(|map| [Some(map.weight), Some(map.bias)]);
-        for (block, (attention, mlp)) in self.blocks.iter().zip(result.blocks) {
+        for (layer, (block, (attention, mlp))) in self.blocks.iter().zip(result.blocks).enumerate() {
             gradients.extend(maps([attention.query, attention.key]));
             gradients.extend(maps([attention.value, attention.output]));
             if block.attention.mechanism.is_some() {
-                let mechanism = self.attention.mechanism.as_ref();
+                let mechanism = self.attention.of_block(layer).mechanism.as_ref();
                 gradients.push(fused::parameter_gradient(&block.attention, mechanism, &attention.numbers));
             }
             gradients.extend(maps([mlp.hidden, mlp.output]));
@@ -404,21 +365,23 @@ impl Encoder {
             return None;
         }
         let table = self.embedding.val();
-        let blocks = self.blocks.iter().enumerate().map(|(layer, Block { attention, mlp })| BlockCall {
-            attention,
-            attention_settings: self.attention_settings(layer, pass),
-            mlp,
-            mlp_settings: self.mlp_settings(pass),
-            site: self.site(layer, pass, &tokens.ids),
-        });
+        let forms = self.fast_forms(tokens.length).into_iter().collect::<Option<Vec<FastForm>>>()?;
+        let blocks =
+            self.blocks.iter().zip(forms).enumerate().map(|(layer, (Block { attention, mlp }, form))| BlockCall {
+                mechanism: self.attention.of_block(layer).mechanism.as_ref(),
+                form,
+                attention,
+                attention_settings: self.attention_settings(layer, pass),
+                mlp,
+                mlp_settings: self.mlp_settings(pass),
+                site: self.site(layer, pass, &tokens.ids),
+            });
         Some(EncoderCall {
-            form: self.fast_form(tokens.length)?,
             positions: self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype()),
             table,
             dropout: self.dropout(pass.training),
             embedding_site: pass.key.child(EMBEDDING_SITE),
             blocks: blocks.collect(),
-            mechanism: self.attention.mechanism.as_ref(),
         })
     }
 
@@ -474,7 +437,7 @@ impl Encoder {
     /// Pads up to a multiple of the mechanism's size, if that quirk is asked for.
     fn pad(&self, tokens: Tensor<2, Int>) -> Tensor<2, Int> {
         let length = tokens.dims()[1];
-        match (self.config.quirks.pad_to_mask_multiple, self.attention.spec.size, self.config.pad_token) {
+        match (self.config.quirks.pad_to_mask_multiple, self.attention.size(), self.config.pad_token) {
             (true, Some(size), Some(pad)) => append(tokens, &vec![pad; length.next_multiple_of(size) - length]),
             _ => tokens,
         }
@@ -483,8 +446,19 @@ impl Encoder {
     /// Appends the global tokens, whose ids follow the vocabulary.
     fn append_globals(&self, tokens: Tensor<2, Int>) -> Tensor<2, Int> {
         let first = self.config.vocabulary;
-        append(tokens, &(first..first + self.attention.spec.globals).collect::<Vec<_>>())
+        append(tokens, &(first..first + self.attention.globals()).collect::<Vec<_>>())
     }
+}
+
+/// Query and key maps before training of the blocks whose mechanisms ask for them.
+fn initial_maps(
+    init: &Initialiser,
+    config: &ModelConfig,
+    attention: &BlockAttentions,
+) -> Vec<Option<Arc<InitialMaps>>> {
+    let asks = |layer: &usize| attention.of_block(*layer).mechanism.scores() == RuleScores::InitialMaps;
+    let maps = |layer: usize| Some(layer).filter(asks).map(|layer| Arc::new(init.initial_maps(layer, config)));
+    (0..config.blocks).map(maps).collect()
 }
 
 /// The same tokens at the end of every sequence.

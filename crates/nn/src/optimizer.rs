@@ -48,13 +48,15 @@ pub struct State {
 pub struct StandardOptimizer {
     config: OptimizerConfig,
     state: State,
+    /// Steps before the first one of each parameter; 0 for those that are not listed.
+    steps_before: Vec<u64>,
 }
 
 impl StandardOptimizer {
     /// An optimiser before its first step.
     pub fn new(config: OptimizerConfig) -> Self {
         let slots = vec![Vec::new(); config.slot_names().len()];
-        StandardOptimizer { config, state: State { steps: 0, slots } }
+        StandardOptimizer { config, state: State { steps: 0, slots }, steps_before: Vec::new() }
     }
 
     /// The settings it was built with.
@@ -75,6 +77,11 @@ impl StandardOptimizer {
         assert_eq!(state.slots.len(), self.state.slots.len(), "the state belongs to another rule");
         self.state = state;
     }
+
+    /// Says how many steps were made before each parameter, by its number, was there. Its own steps count from then on.
+    pub fn set_steps_before(&mut self, steps_before: Vec<u64>) {
+        self.steps_before = steps_before;
+    }
 }
 
 impl Optimizer for StandardOptimizer {
@@ -87,6 +94,7 @@ impl Optimizer for StandardOptimizer {
         let State { steps, slots } = &mut self.state;
         let factor = lr_factors.for_parameter(parameter.name).unwrap_or(1.0);
         let parameter = parameter.number;
+        let steps = *steps - self.steps_before.get(parameter).copied().unwrap_or(0);
         if factor == 0.0 {
             // Not even the sign of a zero changes. The state, which nothing depends on, stays zero.
             for slots in slots {
@@ -101,7 +109,7 @@ impl Optimizer for StandardOptimizer {
             (Rule::Sgd, [velocity]) => {
                 let velocity = slot(velocity, parameter, values.len());
                 // The first velocity is the first gradient itself.
-                let momentum = if *steps <= 1 { 0.0 } else { momentum as f32 };
+                let momentum = if steps <= 1 { 0.0 } else { momentum as f32 };
                 for ((value, gradient), velocity) in values.iter_mut().zip(gradient).zip(velocity) {
                     *velocity = momentum * *velocity + (gradient + coupled_decay * *value);
                     *value -= rate * *velocity;
@@ -118,7 +126,7 @@ impl Optimizer for StandardOptimizer {
                     let shrink = (1.0 - learning_rate * weight_decay) as f32;
                     values.iter_mut().for_each(|value| *value *= shrink);
                 }
-                let power = i32::try_from(*steps).unwrap_or(i32::MAX);
+                let power = i32::try_from(steps).unwrap_or(i32::MAX);
                 let rate = (learning_rate / (1.0 - beta1.powi(power))) as f32;
                 let root_correction = (1.0 - beta2.powi(power)).sqrt() as f32;
                 let (keep1, keep2, epsilon) = (beta1 as f32, beta2 as f32, epsilon as f32);

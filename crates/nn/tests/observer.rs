@@ -111,7 +111,7 @@ fn a_trace_may_start_at_any_block_and_has_no_dropout() {
     // The deviations by their definition: before the first norm, and before that of the first MLP.
     let x = whole.embedded(tokens(BATCH, LENGTH, 4, &Device::flex()));
     let settings = whole.attention_settings(0, &pass);
-    let (weights, mechanism) = (&whole.blocks[0].attention, &whole.attention().mechanism);
+    let (weights, mechanism) = (&whole.blocks[0].attention, &whole.attention().of_block(0).mechanism);
     let (after, _) =
         reference::attention(x.clone(), weights, mechanism.as_ref(), &settings, &LayerSite::new(0, pass.layer(0), 0));
     for (x, found) in [&x, &after].into_iter().zip(layers[0].min_deviations) {

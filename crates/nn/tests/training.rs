@@ -44,7 +44,7 @@ fn threads_do_not_change_a_bit() {
         let config =
             ModelConfig { d_model: 24, d_mlp: 40, heads: 2, blocks: 2, dropout: 0.1, engine, ..ModelConfig::new(2, 2) };
         for info in registry.iter() {
-            let spec = &specs(info, length)[info.size.as_ref().map_or(0, |_| 1)];
+            let spec = &specs(info, length)[usize::from(!info.parameters.is_empty())];
             let with_threads = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| {

@@ -127,6 +127,16 @@ impl Checkpoint {
         self
     }
 
+    /// Checksum of the weights alone: the same for every file that holds them.
+    pub fn weights_checksum(&self) -> u64 {
+        let weights = self.tensors.iter().filter(|(name, _)| !is_of_optimizer(name));
+        let bytes = weights.flat_map(|(name, Values { shape, values })| {
+            let sizes = shape.iter().flat_map(|size| (*size as u64).to_le_bytes());
+            name.bytes().chain(sizes).chain(values.iter().flat_map(|value| value.to_le_bytes()))
+        });
+        fnv_1a(bytes)
+    }
+
     /// The parameters of the model, by name.
     pub fn parameters(self) -> impl Iterator<Item = (String, Values)> {
         self.tensors.into_iter().filter(|(name, _)| !is_of_optimizer(name))

@@ -4,6 +4,7 @@
 //! DIR/experiment.toml                    the experiment, as a file that gives the same trials again
 //! DIR/trials.csv                         one line per trial: its folder, mechanism, seed, values on the grid
 //! DIR/trials/experiment.toml             a copy of the first, should it be damaged
+//! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
 //! DIR/trials/<id>/status.json            how far it is, and its result on the test split
@@ -35,7 +36,7 @@
 //! | finding and repairing damage | [`Store::damage`] |
 //! | the folder of a trial | [`TrialFolder`] |
 //! | what is recorded | [`records`] |
-//! | checkpoints | [`checkpoint`] |
+//! | checkpoints; the weights of other runs that trials start with | [`checkpoint`]; [`TrialFolder::origin`] |
 //! | loss surfaces | [`surface`] |
 //! | events | [`events`] |
 //! | who works on a folder | [`Lease`] |
@@ -51,6 +52,7 @@ pub mod events;
 pub mod files;
 mod index;
 mod lease;
+mod origin;
 pub mod records;
 mod status;
 mod stored;
@@ -122,6 +124,20 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// A trial that has not kept the weights that are asked for.
+    #[error(
+        "{}: {reason}; {}\nhelp: the last, the previous and the best checkpoint are always kept, and with `probe_every = N` \
+         the weights of every Nth epoch",
+        .path.display(), kept_epochs(.kept)
+    )]
+    NoWeights {
+        /// The folder of the trial.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+        /// The epochs whose weights are there.
+        kept: Vec<usize>,
+    },
     /// A folder that is no run store.
     #[error("{} is not a run: {reason}", .path.display())]
     NoStore {
@@ -151,6 +167,17 @@ pub enum StoreError {
     /// The stored experiment cannot be read; the message names the file.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+}
+
+fn kept_epochs(kept: &[usize]) -> String {
+    match kept {
+        [] => "it has kept no weights".to_owned(),
+        [one] => format!("it has those from after epoch {one}"),
+        several => {
+            let epochs: Vec<String> = several.iter().map(usize::to_string).collect();
+            format!("it has those from after epochs {}", epochs.join(", "))
+        }
+    }
 }
 
 impl StoreError {

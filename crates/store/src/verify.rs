@@ -16,8 +16,10 @@ impl Store {
         let mut damage = contents.damage;
         for trial in contents.trials.iter().filter(|trial| trial.folder.exists()) {
             let is_diverged = trial.state == State::Diverged;
-            // What `read` has named before is not named again.
-            for error in trial.folder.damage(is_diverged) {
+            let origin = trial.settings.as_ref().and_then(|settings| settings.training.from);
+            let of_origin = origin.and_then(|origin| trial.folder.origin(&origin).err());
+            // What was named before is not named again.
+            for error in trial.folder.damage(is_diverged).into_iter().chain(of_origin) {
                 if !damage.iter().any(|known| known.to_string() == error.to_string()) {
                     damage.push(error);
                 }

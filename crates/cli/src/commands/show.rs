@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
 use semfocus_core::study::seed_name;
-use semfocus_core::{EpochRecord, TrialSettings, settings};
+use semfocus_core::{EpochRecord, Origin, TrialSettings, settings};
 use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialFolder};
 use serde::Serialize;
 
@@ -24,6 +24,21 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Where the weights come from.
+#[derive(Serialize)]
+struct Lineage {
+    trial: String,
+    epoch: usize,
+    /// Checksum of the weights.
+    weights: String,
+}
+
+impl From<Origin> for Lineage {
+    fn from(Origin { trial, epoch, weights }: Origin) -> Self {
+        Lineage { trial: trial.to_string(), epoch, weights: format!("{weights:016x}") }
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     dir: PathBuf,
@@ -31,6 +46,8 @@ struct Report {
     status: Option<Status>,
     settings: serde_json::Value,
     environment: Option<Environment>,
+    /// The stored weights that it started with, if any.
+    origin: Option<Lineage>,
     untrained: Option<EpochRecord>,
     epochs: Vec<EpochRecord>,
 }
@@ -46,6 +63,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         state: folder.state(epochs.len(), settings.training.epochs),
         status: folder.status().map_err(&mut note).unwrap_or_default(),
         settings: serde_json::to_value(settings.to_table())?,
+        origin: settings.training.from.map(Lineage::from),
         environment: folder.environment().map_err(&mut note).unwrap_or_default(),
         untrained,
         epochs,
@@ -55,13 +73,17 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
 }
 
 fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { dir, state, status, environment, epochs, .. } = report;
+    let Report { dir, state, status, environment, origin, epochs, .. } = report;
     writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
     let number = seed_name(settings.seed);
     let seed = if number == settings.seed { String::new() } else { format!(" ({})", settings.seed) };
     let task = Path::new(&settings.task).file_name().filter(|_| settings.data_checksum.is_some());
     let task = task.map_or_else(|| settings.task.clone(), |name| name.to_string_lossy().into_owned());
     writeln!(out, "           {} on {task}, seed {number}{seed}", settings.mechanism)?;
+    if let Some(Lineage { trial, epoch, weights }) = origin {
+        writeln!(out, "origin     starts with the weights of trial {trial}")?;
+        writeln!(out, "           after epoch {epoch} (checksum {weights})")?;
+    }
     // Earlier versions did not record the steps.
     let steps = epochs
         .last()
@@ -73,7 +95,7 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     }
     let changed = settings::all().iter().filter_map(|setting| {
         let (here, usual) = (setting.get(settings)?, setting.get(&TrialSettings::default()));
-        let named = ["task", "mechanism", "seed"].contains(&setting.path);
+        let named = ["task", "mechanism", "seed", "training.from"].contains(&setting.path);
         (!named && Some(&here) != usual.as_ref()).then(|| format!("{} = {here}", setting.path))
     });
     let changed: Vec<String> = changed.collect();

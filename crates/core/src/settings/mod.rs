@@ -3,10 +3,11 @@
 mod registry;
 
 use crate::data::DataSettings;
-use crate::mechanism::MechanismSpec;
+use crate::mechanism::{Layers, Schedule};
 use crate::metric::Goal;
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
+use crate::origin::Origin;
 
 pub(crate) use registry::alternative;
 pub use registry::{Role, Setting, all, find};
@@ -58,6 +59,10 @@ pub struct Training {
     pub optimizer: OptimizerConfig,
     /// Target at which a trial ends before its last epoch, if any.
     pub stop_when: Option<Goal>,
+    /// Attention with which the model is evaluated, as it is written; none for the one that it is trained with.
+    pub evaluate_as: Option<String>,
+    /// Stored weights that it starts with in place of those of its seed.
+    pub from: Option<Origin>,
 }
 
 /// How often the attention is probed during training, which does not change the training.
@@ -96,6 +101,8 @@ impl Default for TrialSettings {
                 clip: 0.5,
                 optimizer: OptimizerConfig::default(),
                 stop_when: None,
+                evaluate_as: None,
+                from: None,
             },
             probing: Probing { every: 0, samples: 200 },
             skip_last_example: false,
@@ -194,9 +201,31 @@ impl TrialSettings {
             let reason = "there is no last example to skip if new ones are drawn for every step (`data.online`)";
             return Err(("quirks.skip_last_example", reason.to_owned()));
         }
-        let globals = self.mechanism.parse::<MechanismSpec>().map_or(0, |spec| spec.globals);
-        if self.model.visibility == Visibility::Causal && globals > 0 {
-            return Err(("model.visibility", format!("`{}`: {}", self.mechanism, ConfigError::CausalGlobals)));
+        self.check_attention()
+    }
+
+    /// Checks the attention of training and evaluation as far as its form says.
+    fn check_attention(&self) -> Result<(), (&'static str, String)> {
+        let Ok(schedule) = self.mechanism.parse::<Schedule>() else { return Ok(()) };
+        let evaluate_as = self.training.evaluate_as.as_ref().and_then(|text| text.parse::<Layers>().ok());
+        let training = schedule.stages().iter().map(|stage| ("mechanism", &stage.layers));
+        let mut first = None;
+        for (path, layers) in training.chain(evaluate_as.as_ref().map(|layers| ("training.evaluate_as", layers))) {
+            let (given, blocks) = (layers.attentions().len(), self.model.blocks);
+            if given > 1 && given != blocks {
+                let error = ConfigError::Blocks { text: layers.to_string(), given, blocks };
+                return Err(("model.blocks", error.to_string()));
+            }
+            for spec in layers.attentions() {
+                if self.model.visibility == Visibility::Causal && spec.globals > 0 {
+                    return Err(("model.visibility", format!("`{spec}`: {}", ConfigError::CausalGlobals)));
+                }
+                let globals = *first.get_or_insert(spec.globals);
+                if globals != spec.globals {
+                    let error = ConfigError::OtherGlobals(globals, spec.globals);
+                    return Err((path, format!("`{}`: {error}", self.mechanism)));
+                }
+            }
         }
         Ok(())
     }
@@ -269,7 +298,7 @@ mod tests {
         let mut settings = TrialSettings { mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
         let (id, text) = (TrialId::new(&settings), toml::to_string(&settings.to_table()).unwrap());
         assert_eq!(id.to_string(), "6dd70808d11e42eb");
-        for setting in ["lr_factor", "online", "steps", "evaluate_every"] {
+        for setting in ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from"] {
             assert!(!text.contains(setting), "{text}");
         }
         settings.training.optimizer.lr_factors.query = 8.0;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use toml::Value;
 
 use super::TrialSettings;
-use crate::mechanism::MechanismSpec;
+use crate::mechanism::{Layers, Schedule};
 use crate::model::{Activation, Engine, Visibility};
 use crate::names::{nearest, shortened};
 use crate::optimizer::Rule;
@@ -292,7 +292,7 @@ fn settings() -> Vec<Setting> {
             "a mechanism such as \"topk:5\"",
             |s| Some(Value::String(s.mechanism.clone())),
             |s, text| {
-                s.mechanism = text.parse::<MechanismSpec>()?.to_string();
+                s.mechanism = text.parse::<Schedule>()?.to_string();
                 Ok(())
             },
         ),
@@ -489,6 +489,26 @@ fn training() -> Vec<Setting> {
         )
         .left_out_at_default(),
         stop_when,
+        text(
+            "training.evaluate_as",
+            "attention mechanism for evaluation, test, predictions, probes and surfaces; the one that is trained if left out",
+            "a mechanism such as \"topk:5\", or one for each block",
+            |s| s.training.evaluate_as.clone().map(Value::String),
+            |s, text| {
+                s.training.evaluate_as = if text.is_empty() { None } else { Some(text.parse::<Layers>()?.to_string()) };
+                Ok(())
+            },
+        ),
+        text(
+            "training.from",
+            "stored weights to start with, filled in by `run --from`; the initial weights of the seed if left out",
+            "weights such as \"6dd70808d11e42eb@10:8c0f2b1f3d1a2e77\": trial, epoch and checksum",
+            |s| s.training.from.map(|origin| Value::String(origin.to_string())),
+            |s, text| {
+                s.training.from = if text.is_empty() { None } else { Some(text.parse()?) };
+                Ok(())
+            },
+        ),
         count("training.batch", "examples per step", 1..=1_000_000, field!(training.batch)),
         number(
             "training.learning_rate",

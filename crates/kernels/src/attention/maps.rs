@@ -20,7 +20,7 @@ use crate::simd::padded;
 #[derive(Debug)]
 pub(crate) struct Maps {
     pub(super) heads: Vec<HeadMaps>,
-    pub(super) folded: bool,
+    pub(crate) folded: bool,
     /// Values of a query, key, value and context of one head.
     pub(super) inner_width: usize,
 }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use burn::module::Module;
 use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
 use semfocus_store::{
@@ -201,7 +200,7 @@ impl Train {
         let best = TrainedModel::read(context.lab, context.device, &self.folder, CheckpointName::Best)?.model;
         let mut result = None;
         context.threads.run(&mut || {
-            let last = trainer.test(&trainer.model().valid());
+            let last = trainer.test(&trainer.evaluated_model());
             result = Some(TestResult { last, best: trainer.test(&best) });
         });
         Ok(result)
@@ -272,6 +271,9 @@ impl Job for Train {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
         }
         let mut hash = self.resume(&mut trainer, context)?;
+        if let Some(origin) = trial.settings.training.from.filter(|_| trainer.progress().total_steps == 0) {
+            trainer.start_with(origin, folder.origin(&origin)?, context.lab)?;
+        }
         folder.add_session(Session { from_epoch: trainer.progress().epoch, ..context.session.clone() })?;
         folder.write_status(&self.status(&trainer, State::Running)?)?;
         let (epochs, steps) = (trial.settings.training.epochs, trainer.steps_per_epoch());
@@ -397,7 +399,7 @@ impl<'a> Probes<'a> {
         let mut record = None;
         context.threads.run(&mut || {
             record =
-                Some(prober.measure(&trainer.model().valid(), epoch, earlier.as_ref().map(|trained| &trained.model)));
+                Some(prober.measure(&trainer.evaluated_model(), epoch, earlier.as_ref().map(|trained| &trained.model)));
         });
         let record = record.expect("the work was done");
         match folder.append_probe(&record) {

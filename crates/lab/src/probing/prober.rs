@@ -46,10 +46,14 @@ impl Prober {
     pub fn measure(&self, model: &Encoder, epoch: usize, earlier: Option<&Encoder>) -> ProbeRecord {
         let began = Instant::now();
         let device = model.embedding.val().device();
-        let earlier = earlier.filter(|_| chooses_keys(model, self.examples.width));
+        let chooses: Vec<bool> =
+            (0..model.blocks.len()).map(|block| chooses_keys(model, block, self.examples.width)).collect();
+        // What one mechanism kept says nothing about the stability of another.
+        let is_comparable = |earlier: &&Encoder| earlier.attention().to_string() == model.attention().to_string();
+        let earlier = earlier.filter(is_comparable).filter(|_| chooses.contains(&true));
         let mut layers: Vec<LayerSums> = model.blocks.iter().map(|_| LayerSums::default()).collect();
         // A model without blocks has no attention to tell the length by.
-        let mut length = self.examples.width + model.attention().spec.globals;
+        let mut length = self.examples.width + model.attention().globals();
         let (mut max_kept, mut min_kept) = (0, usize::MAX);
         for (number, first) in (0..self.examples.len()).step_by(BATCH).enumerate() {
             let last = self.examples.len().min(first + BATCH);
@@ -65,7 +69,7 @@ impl Prober {
                     sums.add(sequence);
                     (length, max_kept) = (sequence.length, sequence.max_kept.max(max_kept));
                     min_kept = sequence.min_kept.min(min_kept);
-                    if let Some(before) = &before {
+                    if let Some(before) = before.as_ref().filter(|_| chooses[layer]) {
                         sums.compare(&sequence.rows, &before[layer].sequences[place].rows);
                     }
                 }
@@ -87,9 +91,9 @@ impl Prober {
     }
 }
 
-/// Whether the kept keys depend on the scores.
-fn chooses_keys(model: &Encoder, length: usize) -> bool {
-    let attention = model.attention();
+/// Whether the kept keys of a block depend on the scores.
+fn chooses_keys(model: &Encoder, block: usize, length: usize) -> bool {
+    let attention = model.attention().of_block(block);
     let fixed = attention.mechanism.selection(length + attention.spec.globals);
     !matches!(fixed, Some(Selection::All | Selection::Pattern(_)))
 }

@@ -111,12 +111,17 @@ impl Plane {
 
     /// Along the two principal directions of the training path relative to the model. Each is scaled so that the path reaches
     /// from −1 to 1 at most.
+    ///
+    /// The models of the path are taken with the attention of the model: numbers that only one of their mechanisms learns have
+    /// their initial values, or are left out.
     pub fn along_path(model: &Encoder, path: &[TrainedModel]) -> Result<Self, NoPlane> {
         let (_, centre) = weights_of(model);
-        let steps: Vec<Vec<f64>> = path
-            .iter()
-            .map(|trained| weights_of(&trained.model).1.iter().zip(&centre).map(|(a, b)| a - b).collect())
-            .collect();
+        let step = |trained: &TrainedModel| {
+            let same = trained.model.clone().with_attention(model.attention().clone());
+            let same = same.expect("models of a trial have the same blocks and global tokens");
+            weights_of(&same).1.iter().zip(&centre).map(|(a, b)| a - b).collect()
+        };
+        let steps: Vec<Vec<f64>> = path.iter().map(step).collect();
         let [first, second] = principal_directions(&steps)?;
         let along = |direction: &[f64]| steps.iter().map(|step| dot(step, direction)).collect::<Vec<f64>>();
         let (x, y) = (along(&first), along(&second));

@@ -15,4 +15,5 @@ mod trainer;
 pub use batches::batch;
 pub use evaluation::{BATCH, Tally};
 pub use schedule::Schedule;
+pub(crate) use trainer::with_stored_weights;
 pub use trainer::{Trainer, TrainingError};

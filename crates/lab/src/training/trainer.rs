@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device as BurnDevice;
-use semfocus_core::{EpochRecord, Evaluation, TrialId, TrialSettings};
+use semfocus_core::{EpochRecord, Evaluation, Origin, TrialId, TrialSettings};
 use semfocus_nn::model::Encoder;
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::parameters::{named_parameters, set_parameters};
@@ -18,7 +18,7 @@ use super::batches::{Batches, batch};
 use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
 use crate::trained_model::tensors;
-use crate::{Device, Lab, Trial};
+use crate::{AttentionError, Device, Lab, Trial, TrialAttention};
 
 /// Number of the first evaluation pass over the test split, far above those of the epochs.
 const TEST_PASS: u64 = 1 << 62;
@@ -35,9 +35,17 @@ pub enum TrainingError {
     /// Its model settings are invalid.
     #[error("the model: {0}")]
     Model(#[from] semfocus_nn::ConfigError),
-    /// Its mechanism is unknown.
+    /// Its mechanism is unknown or does not fit.
     #[error(transparent)]
-    Mechanism(#[from] semfocus_nn::SpecError),
+    Attention(#[from] AttentionError),
+    /// The stored weights that it starts with do not fit.
+    #[error("the weights {origin} do not fit: {reason}")]
+    Origin {
+        /// The weights.
+        origin: Origin,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// A model in training.
@@ -47,8 +55,11 @@ pub struct Trainer {
     schedule: Schedule,
     batches: Batches,
     device: BurnDevice,
-    /// Floating-point operations of training for one example.
-    flops: f64,
+    attention: TrialAttention,
+    /// The stage that the model is in.
+    stage: usize,
+    /// Floating-point operations of training for one example, in each stage.
+    flops: Vec<f64>,
     /// `Some` except during a step.
     model: Option<Encoder>,
     optimizer: StandardOptimizer,
@@ -60,9 +71,12 @@ impl Trainer {
     pub fn new(trial: &Trial, lab: &Lab, device: &Device) -> Result<Self, TrainingError> {
         let settings = &trial.settings;
         let data = trial.source.dataset(&settings.data, settings.seed)?;
-        let attention = lab.attention(&settings.mechanism)?;
-        let length = data.train.width + attention.spec.globals;
-        let flops = cost::flops(&settings.model, attention.mechanism.as_ref(), length).training;
+        let attention = lab.trial_attention(settings)?;
+        let length = data.train.width + attention.globals();
+        let stages = attention.stages().iter();
+        let flops = stages.map(|(_, attention)| cost::flops(&settings.model, attention, length).training).collect();
+        let model =
+            Encoder::new(settings.model.clone(), attention.stage(0).clone(), settings.seed, &device.autodiff())?;
         let schedule = Schedule::new(settings, data.train.len());
         Ok(Trainer {
             trial: trial.clone(),
@@ -70,7 +84,9 @@ impl Trainer {
             schedule,
             batches: Batches::new(trial, schedule),
             flops,
-            model: Some(Encoder::new(settings.model.clone(), attention, settings.seed, &device.autodiff())?),
+            attention,
+            stage: 0,
+            model: Some(model),
             device: device.plain(),
             optimizer: StandardOptimizer::new(settings.training.optimizer),
             progress: Progress::default(),
@@ -87,6 +103,15 @@ impl Trainer {
         self.model.as_ref().expect("the model is there between two steps")
     }
 
+    /// The model as it is evaluated.
+    pub fn evaluated_model(&self) -> Encoder {
+        let model = self.model().valid();
+        match self.trial.settings.training.evaluate_as {
+            None => model,
+            Some(_) => model.with_attention(self.attention.evaluation(self.stage).clone()).expect(CHECKED),
+        }
+    }
+
     /// The splits of the trial.
     pub fn data(&self) -> &Dataset {
         &self.data
@@ -97,14 +122,23 @@ impl Trainer {
         self.schedule.steps_per_epoch
     }
 
-    /// Floating-point operations of training in one epoch, without evaluation.
+    /// Floating-point operations of training in one epoch, without evaluation: if the stages of its attention differ, the mean
+    /// over the epochs so far.
     pub fn epoch_flops(&self) -> f64 {
         let Schedule { steps_per_pass, steps_per_epoch } = self.schedule;
         let examples = match &self.trial.settings {
             settings if settings.data.online => (settings.training.batch * steps_per_epoch) as f64,
             _ => self.data.train.len() as f64 * (steps_per_epoch as f64 / steps_per_pass as f64),
         };
-        self.flops * examples
+        let epochs = self.progress.epoch.max(1);
+        let flops = match self.flops[..] {
+            [always] => always,
+            _ => {
+                let stages = self.attention.epochs_by_stage(epochs).zip(&self.flops);
+                stages.map(|((epochs, _), flops)| epochs as f64 * flops).sum::<f64>() / epochs as f64
+            }
+        };
+        flops * examples
     }
 
     /// The evaluation of the untrained model, as epoch 0. None if `stop` was set.
@@ -156,7 +190,7 @@ impl Trainer {
             }
         }
         // Pass numbers depend on this order: first the training split, then the held-out one.
-        let model = self.model().valid();
+        let model = self.evaluated_model();
         let mut pass = 0;
         let mut evaluate = |split: &Split| self.evaluate(&model, split, Some(stop), &mut pass);
         let (train, held_out) = match (evaluate(&self.data.train), evaluate(&self.data.held_out)) {
@@ -199,6 +233,7 @@ impl Trainer {
         let step = self.progress.total_steps;
         let batch = self.batches.at(step, &self.data.train, &self.device)?;
         let learning_rate = self.learning_rate(step);
+        self.enter_stage(self.attention.stage_of_epoch(self.progress.epoch + 1));
         let (model, report) = train::step(
             self.model.take().expect("the model is there between two steps"),
             &mut self.optimizer,
@@ -212,6 +247,57 @@ impl Trainer {
         self.progress.total_steps += 1;
         self.progress.gradient_norm += report.gradient_norm;
         Ok((report.loss.is_finite() && report.gradient_norm.is_finite()).then_some(report.loss))
+    }
+
+    /// Gives the model the attention of a stage. Nothing else changes; numbers that a mechanism learns and that were not there
+    /// before start at their initial values, with the state of an optimiser before its first step.
+    fn enter_stage(&mut self, stage: usize) {
+        if stage == self.stage {
+            return;
+        }
+        let before: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
+        let new = self.new_numbers(stage);
+        let model = self.model.take().expect("the model is there between two steps");
+        self.model = Some(model.with_attention(self.attention.stage(stage).clone()).expect(CHECKED));
+        self.stage = stage;
+        let after: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
+        let OptimizerState { steps, slots } = self.optimizer.state().clone();
+        let carried = |slot: Vec<Vec<f32>>| {
+            let state = |name: &String| {
+                let number = before.iter().position(|other| other == name && !new.contains(name))?;
+                slot.get(number).cloned()
+            };
+            after.iter().map(|name| state(name).unwrap_or_default()).collect()
+        };
+        self.optimizer.restore(OptimizerState { steps, slots: slots.into_iter().map(carried).collect() });
+        self.count_steps_of_numbers();
+    }
+
+    /// Names of the parameters of mechanisms that are not carried on from the stage before.
+    fn new_numbers(&self, stage: usize) -> Vec<String> {
+        let began = self.attention.stages()[stage].0;
+        let epochs = self.attention.epochs_before_numbers(stage, self.trial.settings.model.blocks);
+        let blocks = epochs.into_iter().enumerate().filter(|(_, epochs)| *epochs == began);
+        blocks.map(|(block, _)| numbers_of_block(block)).collect()
+    }
+
+    /// Tells the optimiser when the numbers came up that mechanisms learn.
+    fn count_steps_of_numbers(&mut self) {
+        let epochs = self.attention.epochs_before_numbers(self.stage, self.trial.settings.model.blocks);
+        let steps = self.steps_per_epoch();
+        let names = named_parameters(self.model()).into_iter().map(|(name, _)| name);
+        let before = |name: String| {
+            let block = (0..epochs.len()).find(|block| numbers_of_block(*block) == name);
+            block.map_or(0, |block| (epochs[block] * steps) as u64)
+        };
+        self.optimizer.set_steps_before(names.map(before).collect());
+    }
+
+    /// Starts with stored weights in place of the initial ones, in which `lab` knows the attention that they were trained with.
+    /// Nothing but weights is taken over: the optimiser starts afresh, and epochs and steps are counted from 0.
+    pub fn start_with(&mut self, origin: Origin, stored: Checkpoint, lab: &Lab) -> Result<(), TrainingError> {
+        self.model = Some(with_stored_weights(self.model().clone(), origin, stored, lab)?);
+        Ok(())
     }
 
     /// Loss and accuracy over a split; None if `stop` was set.
@@ -293,7 +379,9 @@ impl Trainer {
         if let Some(id) = settings.map(|settings| TrialId::new(&settings)).filter(|id| *id != self.trial.id) {
             return refused(format!("it has the settings of trial {id}"));
         }
-        let parameters = named_parameters(self.model());
+        let stage = self.attention.stage_at(&checkpoint.progress);
+        let model = self.model().clone().with_attention(self.attention.stage(stage).clone()).expect(CHECKED);
+        let parameters = named_parameters(&model);
         let mut slots = Vec::new();
         for slot in self.optimizer.config().slot_names() {
             let mut take = |(name, data): &(String, burn::tensor::TensorData)| {
@@ -309,11 +397,44 @@ impl Trainer {
             };
             slots.push(parameters.iter().map(&mut take).collect::<Result<Vec<_>, _>>()?);
         }
-        let model = set_parameters(self.model().clone(), tensors(checkpoint.tensors.into_iter()))
+        let model = set_parameters(model, tensors(checkpoint.tensors.into_iter()))
             .map_err(|error| Refused::Contents(error.to_string()))?;
-        self.model = Some(model);
+        (self.model, self.stage) = (Some(model), stage);
         self.optimizer.restore(OptimizerState { steps: checkpoint.optimizer_steps, slots });
         self.progress = checkpoint.progress;
+        self.count_steps_of_numbers();
         Ok(())
     }
+}
+
+const CHECKED: &str = "the attention of all stages was checked when the trial was planned";
+
+/// Name of the parameter that holds the numbers which the mechanism of a block learns.
+fn numbers_of_block(block: usize) -> String {
+    format!("blocks.{block}.attention.mechanism")
+}
+
+/// A model with the weights of a stored one. Numbers that its mechanisms learn are taken over where the stored model learned
+/// numbers of the same names.
+pub(crate) fn with_stored_weights(
+    model: Encoder,
+    origin: Origin,
+    stored: Checkpoint,
+    lab: &Lab,
+) -> Result<Encoder, TrainingError> {
+    let wrong = |reason: String| TrainingError::Origin { origin, reason };
+    let table = stored.settings.parse::<toml::Table>().map_err(|error| wrong(error.to_string()))?;
+    let mut settings = TrialSettings::from_table(&table).map_err(wrong)?;
+    settings.training.evaluate_as = None;
+    let blocks = model.config().blocks;
+    if settings.model.blocks != blocks {
+        return Err(wrong(format!("they are those of {} blocks, and the model has {blocks}", settings.model.blocks)));
+    }
+    settings.model = model.config().clone();
+    let trained = lab.trial_attention(&settings).map_err(|error| wrong(error.to_string()))?;
+    let trained = trained.stage(trained.stage_at(&stored.progress)).clone();
+    let attention = model.attention().clone();
+    let model = model.with_attention(trained).map_err(|error| wrong(error.to_string()))?;
+    let model = set_parameters(model, tensors(stored.parameters())).map_err(|error| wrong(error.to_string()))?;
+    model.with_attention(attention).map_err(|error| wrong(error.to_string()))
 }

@@ -152,7 +152,7 @@ impl Case {
 
     /// Tokens of a sequence, global ones included.
     fn all_tokens(&self, model: &Encoder) -> usize {
-        self.length + model.attention().spec.globals
+        self.length + model.attention().globals()
     }
 }
 

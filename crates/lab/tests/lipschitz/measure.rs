@@ -25,7 +25,7 @@ pub(crate) fn measure_from(
         let [attention, mlp] = trace.min_deviations;
         let attention = root(attention, model.attention_settings(layer, &pass).norm_epsilon);
         let mlp = root(mlp, model.mlp_settings(&pass).norm_epsilon);
-        statistics_of(&trace.attention, model.attention(), attention, mlp)
+        statistics_of(&trace.attention, model.attention().of_block(layer), attention, mlp)
     });
     (logits, statistics.collect())
 }

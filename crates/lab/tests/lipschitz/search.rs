@@ -160,7 +160,7 @@ fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b:
 
 fn after_attention(model: &Encoder, x: &Tensor<3>) -> Tensor<3> {
     let settings = model.attention_settings(0, &pass());
-    let attention = model.attention();
+    let attention = model.attention().of_block(0);
     let weights = &model.blocks[0].attention;
     let key = pass().layer(0);
     let site = semfocus_nn::LayerSite::new(0, key, attention.spec.globals);

@@ -3,8 +3,8 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_core::TrialSettings;
 use semfocus_core::settings::{self, Setting};
+use semfocus_core::{Origin, TrialSettings};
 use semfocus_figure::{Background, TWO_COLUMNS};
 use semfocus_store::Session;
 
@@ -220,6 +220,17 @@ fn sessions(evidence: &Evidence) -> Vec<&Session> {
     different
 }
 
+/// The stored weights that trials started with.
+fn origins(evidence: &Evidence) -> Vec<Origin> {
+    let mut origins: Vec<Origin> = Vec::new();
+    for origin in evidence.trials().filter_map(|observed| observed.trial.settings.as_ref()?.training.from) {
+        if !origins.contains(&origin) {
+            origins.push(origin);
+        }
+    }
+    origins
+}
+
 fn reproduction(evidence: &Evidence) -> Markup {
     let command =
         evidence.trials().find_map(|observed| Some(observed.trial.environment.as_ref()?.last.command.join(" ")));
@@ -230,6 +241,13 @@ fn reproduction(evidence: &Evidence) -> Markup {
         @if let Some(command) = command {
             p { "It was run with:" }
             pre { (command) }
+        }
+        @for origin in origins(evidence) {
+            p {
+                "Trials started with the weights of trial " code { (origin.trial) } " after epoch " (origin.epoch)
+                " (checksum " code { (format!("{:016x}", origin.weights)) } "), of which the folder " code { "origins" }
+                " has a copy."
+            }
         }
         p {
             "Every epoch of every trial is in " code { "trials/*/epochs.csv" } "; " code { "trials.csv" }

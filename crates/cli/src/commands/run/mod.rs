@@ -1,5 +1,6 @@
 //! `semfocus run`: an experiment from its file to its table.
 
+mod from;
 mod guard;
 mod outcome;
 mod prepare;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::experiment::presets;
-use semfocus_core::{Request, Scale};
+use semfocus_core::{MechanismList, Request, Scale};
 use semfocus_lab::jobs::{Executor, Job};
 use semfocus_lab::{Lab, memory};
 use semfocus_store::{Created, Holder, Store, StoreError};
@@ -49,8 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "quick|medium|full")]
     scale: Option<Scale>,
     /// Mechanisms to compare instead of those of the experiment
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
-    mechanisms: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B,…")]
+    mechanisms: Option<Vec<MechanismList>>,
     /// Number of seeds, or the seeds themselves, such as 7,8,9
     ///
     /// A single number is a number of seeds: 3 means the first three of the study's. The list with the single seed 3 is
@@ -68,6 +69,12 @@ pub(crate) struct Args {
     /// Several values make an axis of a grid: -s training.learning_rate=1e-3,3e-3 trains everything with both.
     #[arg(short, long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Start with the weights of a stored trial, such as runs/even-pairs-quick/a7b4@10, in place of initial ones
+    ///
+    /// TRIAL@EPOCH, where EPOCH is a number, `last` (the default) or `best`. The run keeps a copy of the weights. Unless
+    /// --seeds is given, the trials have the seed with which the weights were trained.
+    #[arg(long, value_name = "TRIAL[@EPOCH]")]
+    from: Option<from::From>,
     /// Try everything once, as small as possible: every mechanism and grid point, one seed, one epoch, few examples
     ///
     /// What is given explicitly stays as it is given.
@@ -144,6 +151,9 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     for repaired in repaired {
         say!("repaired: {repaired}");
     }
+    if let Some(source) = &prepared.source {
+        store.keep_origin(&source.origin, &source.weights)?;
+    }
     let Prepared { experiment, jobs, sharing, dir, .. } = &prepared;
     let sharing = *sharing;
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
@@ -199,7 +209,7 @@ impl Args {
         Request {
             experiment,
             scale: self.scale,
-            mechanisms: self.mechanisms.clone(),
+            mechanisms: self.mechanisms.as_ref().map(|lists| lists.iter().flat_map(|list| list.0.clone()).collect()),
             seeds,
             epochs: self.epochs.map(|epochs| epochs as usize),
             overrides,

@@ -12,6 +12,7 @@ use semfocus_store::{Found, IndexEntry, Store};
 use serde::Serialize;
 
 use super::Args;
+use super::from::Source;
 use crate::Error;
 use crate::costs::cost_file;
 use crate::output::emit;
@@ -35,6 +36,8 @@ pub(super) struct Prepared {
     steps_per_epoch: Option<usize>,
     /// What has to be known about its data files.
     data_notes: Vec<String>,
+    /// The weights that its trials start with, if they were found outside its folder.
+    pub(super) source: Option<Source>,
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
     found: Found,
@@ -42,9 +45,19 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(args: &Args, lab: &Lab) -> Result<Self, Error> {
-        let mut experiment = Experiment::resolve(&args.request(), lab)?;
+        let mut request = args.request();
+        let source = args.from.as_ref().map(Source::read).transpose()?;
+        if let Some(source) = &source {
+            source.apply(&mut request);
+        }
+        let mut experiment = Experiment::resolve(&request, lab)?;
         let plan = lab.plan(&experiment)?;
         experiment.notes = lab.notes(&plan);
+        let source = source.or_else(|| Source::beside(&request.experiment, &plan.trials));
+        if let Some(source) = &source {
+            lab.check_origin(&plan.trials, &source.weights)?;
+            experiment.notes.extend(source.note(&experiment.seeds));
+        }
         let given = args.output.clone().or_else(|| args.run_folder());
         let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
         let stored = std::fs::read(experiment_path(&dir)).ok();
@@ -76,6 +89,7 @@ impl Prepared {
             origin,
             steps_per_epoch,
             data_notes,
+            source,
             stored,
             found,
         })

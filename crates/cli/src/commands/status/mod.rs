@@ -79,6 +79,8 @@ struct Entry {
     /// Of a running trial: loss of its last step.
     step_loss: Option<f64>,
     held_by: Option<String>,
+    /// The stored weights that it started with, if any: trial, epoch and checksum.
+    origin: Option<String>,
     message: Option<String>,
 }
 
@@ -106,7 +108,7 @@ impl Report {
         let mut list = Vec::new();
         let mut times: HashMap<String, (f64, usize)> = HashMap::new();
         let mut at_once = 1;
-        for StoredTrial { entry, folder, state, status, records, environment, .. } in trials {
+        for StoredTrial { entry, folder, state, status, records, environment, settings, .. } in trials {
             // Events are news, not results: those that cannot be read are not missed.
             let steps = if state == State::Running { last_steps(&folder).ok().flatten() } else { None };
             let time = times.entry(entry.mechanism.clone()).or_default();
@@ -129,6 +131,7 @@ impl Report {
                 steps: steps.map(|steps| steps.1),
                 step_loss: steps.and_then(|steps| steps.2),
                 held_by: folder.holder().flatten().map(|holder| format!("process {} on {}", holder.pid, holder.host)),
+                origin: settings.and_then(|settings| settings.training.from).map(|origin| origin.to_string()),
                 message: status.and_then(|status| status.message),
             });
         }
@@ -192,6 +195,10 @@ impl Report {
         let holders: BTreeSet<&String> = self.list.iter().filter_map(|entry| entry.held_by.as_ref()).collect();
         for holder in holders {
             writeln!(out, "running in {holder}")?;
+        }
+        let origins: BTreeSet<&String> = self.list.iter().filter_map(|entry| entry.origin.as_ref()).collect();
+        for origin in origins {
+            writeln!(out, "started with the weights {origin}")?;
         }
         for entry in self.list.iter().filter(|entry| entry.state == State::Failed) {
             writeln!(out, "{} failed: {}", entry.trial, entry.message.as_deref().unwrap_or("for an unknown reason"))?;

@@ -1,0 +1,281 @@
+//! Attention that differs between blocks, changes during training or in evaluation, and trials that start with stored weights.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::tensor::{Bool, Tensor};
+use semfocus_core::{EpochRecord, Experiment, Origin, Request, TrialId};
+use semfocus_lab::estimate::Estimator;
+use semfocus_lab::training::Trainer;
+use semfocus_lab::{Device, Lab, Trial, memory};
+use semfocus_nn::{HeadTensors, Mechanism, MechanismInfo, MechanismParameter, Selection, Site};
+use semfocus_store::Checkpoint;
+
+/// Full attention with a learned temperature for each head.
+#[derive(Debug)]
+struct Warm;
+
+impl Mechanism for Warm {
+    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+        scores.clone().equal(scores.clone())
+    }
+
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::All)
+    }
+
+    fn parameters(&self) -> &'static [MechanismParameter] {
+        &[MechanismParameter { name: "temperature", initial: 1.5 }]
+    }
+
+    fn numbers(&self, parameters: Option<Tensor<2>>) -> HeadTensors {
+        HeadTensors { temperature: parameters.map(|parameters| parameters.squeeze_dim(1)), ..HeadTensors::default() }
+    }
+}
+
+fn lab() -> Lab {
+    let full = Lab::standard().mechanisms.get("full").unwrap().clone();
+    let info = |name| MechanismInfo { name, build: |_| Ok(Arc::new(Warm)), ..full.clone() };
+    Lab::standard().with(info("warm")).with(info("warmer"))
+}
+
+fn plan(mechanism: &str, overrides: &[&str]) -> Result<Trial, String> {
+    let common = [
+        "data.length=9",
+        "data.train=101",
+        "data.held_out=20",
+        "data.test=10",
+        "model.d_model=12",
+        "model.d_mlp=8",
+        "model.blocks=2",
+        "model.dropout=0.1",
+        "training.optimizer=adam",
+        "training.learning_rate=0.01",
+        "training.decay=0.5",
+        "training.epochs=3",
+    ];
+    let overrides = common.iter().chain(overrides).map(|&text| text.to_owned()).collect();
+    let request = Request {
+        experiment: "parity".to_owned(),
+        mechanisms: Some(vec![mechanism.to_owned()]),
+        seeds: Some(1),
+        overrides,
+        ..Request::default()
+    };
+    let lab = lab();
+    let experiment = Experiment::resolve(&request, &lab).map_err(|error| error.to_string())?;
+    Ok(lab.plan(&experiment).map_err(|error| error.to_string())?.trials.swap_remove(0))
+}
+
+fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
+    plan(mechanism, overrides).unwrap()
+}
+
+fn trainer(trial: &Trial) -> Trainer {
+    Trainer::new(trial, &lab(), &Device::cpu()).unwrap()
+}
+
+/// Trains up to an epoch; gives the records without the time.
+fn train(trainer: &mut Trainer, epochs: usize) -> Vec<EpochRecord> {
+    let never = AtomicBool::new(false);
+    let mut records = Vec::new();
+    while trainer.progress().epoch < epochs {
+        records.push(EpochRecord { seconds: 0.0, ..trainer.epoch(&never, |_, _| true).unwrap() });
+    }
+    records
+}
+
+/// A checkpoint as if it were one of another trial.
+fn handed_to(trial: &Trial, checkpoint: Checkpoint) -> Checkpoint {
+    let settings = toml::to_string(&trial.settings.to_table_of_results()).unwrap();
+    Checkpoint { trial: trial.id, settings, ..checkpoint }
+}
+
+#[test]
+fn a_schedule_is_one_training_continued_with_the_next_attention() {
+    for (first, second) in [("full", "topk:3"), ("topk:3", "banded:3"), ("topk:3/full", "full/topk:3")] {
+        let mut scheduled = trainer(&trial(&format!("{first}@0,{second}@1"), &[]));
+        let records = train(&mut scheduled, 3);
+        let mut before = trainer(&trial(first, &[]));
+        let mut expected = train(&mut before, 1);
+        let next = trial(second, &[]);
+        let mut after = trainer(&next);
+        after.restore(handed_to(&next, before.checkpoint())).unwrap();
+        expected.extend(train(&mut after, 3));
+        assert_eq!(records, expected, "{first}, {second}");
+        assert!(scheduled.checkpoint().tensors == after.checkpoint().tensors, "{first}, {second}");
+    }
+}
+
+#[test]
+fn a_schedule_that_stops_after_any_step_resumes_to_the_same_bits() {
+    // Numbers come up, go on under another name, and go away.
+    for mechanism in ["full@0,topk:3@1", "full/topk:3@0,warm@1,full/warmer@2"] {
+        for overrides in [&[][..], &["training.evaluate_as=topk:2/warm"]] {
+            let trial = trial(mechanism, overrides);
+            let mut whole = trainer(&trial);
+            let (records, expected) = (train(&mut whole, 3), whole.checkpoint().to_bytes());
+            for stop_after in 0..15 {
+                let (mut first, stop, mut done) = (trainer(&trial), AtomicBool::new(stop_after == 0), 0);
+                let mut seen = Vec::new();
+                while let Ok(record) = first.epoch(&stop, |_, _| {
+                    done += 1;
+                    stop.store(done == stop_after, Ordering::Relaxed);
+                    true
+                }) {
+                    seen.push(EpochRecord { seconds: 0.0, ..record });
+                }
+                let bytes = first.checkpoint().to_bytes();
+                let mut second = trainer(&trial);
+                second.restore(Checkpoint::from_bytes(&bytes, Some(trial.id)).unwrap()).unwrap();
+                seen.extend(train(&mut second, 3));
+                assert_eq!(seen, records, "{mechanism}, {overrides:?}, stopped after step {stop_after}");
+                assert!(second.checkpoint().to_bytes() == expected, "{mechanism}, {overrides:?}, step {stop_after}");
+            }
+        }
+    }
+}
+
+fn temperature(trainer: &Trainer) -> Option<f32> {
+    let name = "blocks.1.attention.mechanism";
+    trainer.checkpoint().tensors.get(name).map(|numbers| numbers.values[0])
+}
+
+#[test]
+fn numbers_that_come_up_start_afresh() {
+    // With one step for each epoch: the first update of Adam is as long as the learning rate, whatever the gradient is.
+    let overrides = ["training.evaluate_every=1", "training.epochs=9"];
+    let mut trainer = trainer(&trial("full@0,warm@6,warmer@7,full@8", &overrides));
+    train(&mut trainer, 6);
+    assert_eq!(temperature(&trainer), None);
+    train(&mut trainer, 7);
+    let first = temperature(&trainer).unwrap();
+    let rate = trainer.checkpoint().progress.total_steps;
+    assert_eq!(rate, 7);
+    let expected = 0.01 * 0.5; // the second pass of 5 steps
+    assert!(((first - 1.5).abs() - expected).abs() < 1e-4, "{first} is {expected} from the initial 1.5");
+    // The number of the same name goes on.
+    train(&mut trainer, 8);
+    let second = temperature(&trainer).unwrap();
+    assert!((second - first).abs() > 1e-6 && (second - first).abs() < 2.0 * expected, "{first}, then {second}");
+    train(&mut trainer, 9);
+    assert_eq!(temperature(&trainer), None);
+    assert!(trainer.checkpoint().tensors.keys().all(|name| !name.ends_with(".mechanism")), "no state is left of it");
+}
+
+#[test]
+fn evaluation_with_another_attention_changes_nothing_but_evaluation() {
+    let mut plain = trainer(&trial("full", &[]));
+    let mut other = trainer(&trial("full", &["training.evaluate_as=topk:2"]));
+    let (expected, records) = (train(&mut plain, 2), train(&mut other, 2));
+    assert!(plain.checkpoint().tensors == other.checkpoint().tensors, "weights and state of the optimiser");
+    for (expected, record) in expected.iter().zip(&records) {
+        assert_eq!((expected.lr, expected.grad_norm), (record.lr, record.grad_norm));
+        assert_ne!(expected.train_loss, record.train_loss);
+        assert_ne!(expected.heldout_loss, record.heldout_loss);
+    }
+    // What is evaluated is the trained weights with the other attention.
+    let top = trial("topk:2", &[]);
+    let mut judge = trainer(&top);
+    judge.restore(handed_to(&top, plain.checkpoint())).unwrap();
+    assert_eq!(judge.test(&judge.evaluated_model()), other.test(&other.evaluated_model()));
+    assert_ne!(plain.test(&plain.evaluated_model()).loss, other.test(&other.evaluated_model()).loss);
+    // The same attention, said twice, evaluates to the same bits.
+    let mut same = trainer(&trial("full", &["training.evaluate_as=full"]));
+    assert_eq!(train(&mut same, 2), expected);
+}
+
+#[test]
+fn settings_that_are_not_used_leave_ids_alone() {
+    let id = |mechanism: &str, overrides: &[&str]| trial(mechanism, overrides).id;
+    assert_eq!(id("full", &[]), id("full", &["training.evaluate_as=\"\""]));
+    assert_ne!(id("full", &[]), id("full", &["training.evaluate_as=topk:2"]));
+    assert_eq!(id("full", &["training.evaluate_as=topk:02"]), id("full", &["training.evaluate_as=topk:2"]));
+    let origin = "training.from=6dd70808d11e42eb@2:00000000000000ff";
+    assert_ne!(id("full", &[]), id("full", &[origin]));
+}
+
+#[test]
+fn attention_that_does_not_fit_is_refused_before_anything_is_trained() {
+    let message = |mechanism: &str, overrides: &[&str]| plan(mechanism, overrides).map(drop).unwrap_err();
+    let blocks = message("topk:3/full/full", &[]);
+    assert!(blocks.contains("gives 3 blocks their attention, and the model has 2"), "{blocks}");
+    assert!(blocks.contains("`-s model.blocks=2`"), "it shows the place: {blocks}");
+    assert!(message("full@0,banded:3+g1@2", &[]).contains("got 0 and 1"));
+    assert!(message("banded:3+g1/full", &[]).contains("got 1 and 0"));
+    assert!(message("full", &["training.evaluate_as=banded:3+g1"]).contains("got 0 and 1"));
+    assert!(message("full", &["training.evaluate_as=full/full/topk:2"]).contains("gives 3 blocks"));
+    let unknown = message("full", &["training.evaluate_as=topp:3"]);
+    assert!(unknown.contains("`-s training.evaluate_as=topp:3`") && unknown.contains("did you mean"), "{unknown}");
+    assert!(message("full", &["training.evaluate_as=full@0,topk:3@2"]).contains("full@0"));
+}
+
+fn origin_of(trainer: &Trainer, trial: &Trial) -> (Origin, Checkpoint) {
+    let stored = trainer.checkpoint().weights_only();
+    (Origin { trial: trial.id, epoch: stored.progress.epoch, weights: stored.weights_checksum() }, stored)
+}
+
+#[test]
+fn a_trial_starts_with_stored_weights_and_nothing_else() {
+    let source = trial("full@0,warm@1", &[]);
+    let mut trained = trainer(&source);
+    train(&mut trained, 2);
+    let (origin, stored) = origin_of(&trained, &source);
+    assert_eq!(origin.weights, trained.checkpoint().weights_checksum(), "the state of the optimiser does not count");
+    let weights = |checkpoint: &Checkpoint| -> Vec<(String, Vec<f32>)> {
+        checkpoint.clone().parameters().map(|(name, values)| (name, values.values)).collect()
+    };
+    let from = format!("training.from={origin}");
+    // The numbers of the mechanism go on where it has numbers of the same name.
+    let next = trial("warmer", &[&from]);
+    assert_ne!(next.id, trial("warmer", &[]).id);
+    let mut continued = trainer(&next);
+    continued.start_with(origin, stored.clone(), &lab()).unwrap();
+    assert_eq!(weights(&continued.checkpoint()), weights(&stored));
+    assert_eq!((continued.checkpoint().optimizer_steps, continued.progress().epoch), (0, 0));
+    let records = train(&mut continued, 2);
+    let mut again = trainer(&next);
+    again.start_with(origin, stored.clone(), &lab()).unwrap();
+    assert_eq!(train(&mut again, 2), records);
+    // Without such numbers all other weights are taken over.
+    let mut plain = trainer(&trial("topk:3", &[&from]));
+    plain.start_with(origin, stored.clone(), &lab()).unwrap();
+    let without: Vec<_> = weights(&stored).into_iter().filter(|(name, _)| !name.ends_with(".mechanism")).collect();
+    assert_eq!(weights(&plain.checkpoint()), without);
+    // What does not fit is refused.
+    let refused = |mechanism: &str, overrides: &[&str]| {
+        let trial = trial(mechanism, &[&[from.as_str()], overrides].concat());
+        let error = lab().check_origin(&[trial.clone()], &stored).unwrap_err().to_string();
+        assert_eq!(trainer(&trial).start_with(origin, stored.clone(), &lab()).unwrap_err().to_string(), error);
+        error
+    };
+    let error = refused("full", &["model.d_mlp=9"]);
+    assert!(error.contains("`blocks.0.mlp.hidden.weight` has shape [12, 8], the model needs [12, 9]"), "{error}");
+    assert!(refused("full", &["model.blocks=3"]).contains("they are those of 2 blocks, and the model has 3"));
+    assert!(refused("banded:3+g1", &[]).contains("global tokens"));
+}
+
+#[test]
+fn estimates_know_blocks_and_stages() {
+    let lab = lab();
+    let mut estimator = Estimator::new(&lab, None);
+    let long = ["data.length=200", "model.d_model=64", "training.epochs=10"];
+    let mut seconds = |mechanism: &str| estimator.trials(&[trial(mechanism, &long)]);
+    let (full, banded) = (seconds("full"), seconds("banded:5"));
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-6, "{found}, not {expected}");
+    close(seconds("full/banded:5"), 0.5 * (full + banded));
+    close(seconds("full@0,banded:5@4"), 0.4 * full + 0.6 * banded);
+    close(seconds("full@0,banded:5@40"), full);
+    let bytes = |mechanism: &str| memory::needed(&lab, &trial(mechanism, &long), 1);
+    assert!(bytes("banded:5") < bytes("full/banded:5") && bytes("full/banded:5") < bytes("full"));
+    assert_eq!(bytes("banded:5@0,full@9"), bytes("full"));
+}
+
+#[test]
+fn stages_that_are_not_reached_are_pointed_out() {
+    let lab = lab();
+    let trial = trial("full@0,topk:3@5", &[]);
+    assert_eq!(trial.id, TrialId::new(&trial.settings));
+    let notes = lab.notes(&semfocus_lab::Plan { trials: vec![trial] });
+    assert_eq!(notes, ["full@0,topk:3@5 does not get to topk:3: it has 3 epochs, and topk:3 begins after 5"]);
+}
