@@ -7,9 +7,11 @@
 //! | a mechanism compared with a baseline: tests, intervals | [`comparison`], [`accuracy`] |
 //! | the verdicts in words, and their rules | [`verdict`] |
 //! | whether the experiment's claim holds | [`claim`] |
+//! | what causes the speed-up of top-k attention, from controls | [`causes`] |
 //! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
 pub mod accuracy;
+pub mod causes;
 pub mod claim;
 pub mod comparison;
 pub mod measures;

@@ -10,6 +10,7 @@ use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::Goal;
 use semfocus_store::Store;
 
+use super::explain;
 use crate::damage::left_out;
 use crate::output::emit;
 use crate::text::paragraph;
@@ -79,5 +80,6 @@ fn print(found: &Evidence, all_pairs: bool, out: &mut dyn Write) -> Result<(), E
         paragraph(out, "", CLAIM_RULE)?;
     }
     paragraph(out, "", LEARNING_RULE)?;
-    Ok(paragraph(out, "", GENERALISATION_RULE)?)
+    paragraph(out, "", GENERALISATION_RULE)?;
+    Ok(explain::print_summary(found, out)?)
 }

@@ -11,6 +11,7 @@ use semfocus_store::{End, State, Store};
 use serde::Serialize;
 
 use super::Args;
+use crate::commands::explain::print_summary;
 use crate::output::emit;
 use crate::talk::say;
 use crate::text::{counted, duration, resume_command};
@@ -103,7 +104,10 @@ impl<'a> Outcome<'a> {
     pub(super) fn print(&self, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         // What is left out here can be had from `compare`; of an interrupted run it would be noise.
         if args.json || !self.interrupted {
-            emit(out, args.json, self, |out| Ok(evidence::print(self.evidence, out)?))?;
+            emit(out, args.json, self, |out| {
+                evidence::print(self.evidence, out)?;
+                Ok(print_summary(self.evidence, out)?)
+            })?;
         }
         out.flush()?;
         for Failure { trial, message } in &self.failed {
