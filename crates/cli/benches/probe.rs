@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::{Error, Output, peak_memory_mib};
+use semfocus_core::MechanismList;
 use semfocus_lab::probing::Prober;
 use semfocus_lab::{Device, Lab};
 use semfocus_nn::Encoder;
@@ -16,8 +17,8 @@ use serde::Serialize;
 #[derive(Debug, Parser)]
 struct Args {
     /// Mechanisms to probe, one after another
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "full,topk:5")]
-    mechanisms: Vec<String>,
+    #[arg(long, value_name = "A,B,…", default_value = "full,topk:5")]
+    mechanisms: Vec<MechanismList>,
     /// Examples to use
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
@@ -42,7 +43,11 @@ struct Case {
 fn main() -> ExitCode {
     let measure = |args: &Args| {
         let lab = Lab::standard();
-        args.mechanisms.iter().map(|mechanism| measure(args, &lab, mechanism)).collect::<Result<Vec<_>, _>>()
+        args.mechanisms
+            .iter()
+            .flat_map(|list| &list.0)
+            .map(|mechanism| measure(args, &lab, mechanism))
+            .collect::<Result<Vec<_>, _>>()
     };
     common::main(|args: &Args| &args.output, measure, |cases| print(cases))
 }

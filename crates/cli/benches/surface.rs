@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::{Error, Output, cores};
+use semfocus_core::MechanismList;
 use semfocus_lab::surface::directions::{Plane, Scaling};
 use semfocus_lab::surface::evaluator::{Evaluator, evaluate};
 use semfocus_lab::{Device, Lab};
@@ -19,8 +20,8 @@ use serde::Serialize;
 #[derive(Debug, Parser)]
 struct Args {
     /// Mechanisms, one after another
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "full,topk:5")]
-    mechanisms: Vec<String>,
+    #[arg(long, value_name = "A,B,…", default_value = "full,topk:5")]
+    mechanisms: Vec<MechanismList>,
     /// Cells to evaluate
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     cells: u32,
@@ -55,7 +56,8 @@ struct Case {
 fn main() -> ExitCode {
     let measure = |args: &Args| {
         let (lab, threads) = (Lab::standard(), args.threads.map_or_else(cores, usize::from));
-        let cases = args.mechanisms.iter().map(|mechanism| measure(args, &lab, mechanism, threads));
+        let cases =
+            args.mechanisms.iter().flat_map(|list| &list.0).map(|mechanism| measure(args, &lab, mechanism, threads));
         Ok(Report { threads, cases: cases.collect::<Result<_, Error>>()? })
     };
     common::main(|args: &Args| &args.output, measure, print)

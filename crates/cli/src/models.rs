@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_core::Point;
+use semfocus_core::{Known, MechanismList, Point};
 use semfocus_lab::jobs::{Executor, Job, Sharing};
 use semfocus_lab::{Device, Lab, TrainedModel};
 use semfocus_nn::InstructionSet;
@@ -41,8 +41,8 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     seeds: Option<u16>,
     /// Use only these mechanisms of a run
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
-    mechanisms: Vec<String>,
+    #[arg(long, value_name = "A,B,…")]
+    mechanisms: Vec<MechanismList>,
     /// Use the model after its best epoch instead of the last
     #[arg(long)]
     best: bool,
@@ -93,7 +93,10 @@ impl ModelArgs {
 
     fn targets_in_run(&self, lab: &Lab, store: &Store, seeds: usize) -> Result<Vec<Target>, Error> {
         let Contents { experiment, trials, .. } = store.read()?;
-        if let Some(unknown) = self.mechanisms.iter().find(|name| !experiment.mechanisms.contains(name)) {
+        // Spellings that are not the usual ones are accepted, and so are mechanisms that this program does not know.
+        let usual = |name: &String| lab.mechanism(name).map_or_else(|_| name.clone(), |usual| usual.to_string());
+        let chosen: Vec<String> = self.mechanisms.iter().flat_map(|list| &list.0).map(usual).collect();
+        if let Some(unknown) = chosen.iter().find(|name| !experiment.mechanisms.contains(name)) {
             let known = experiment.mechanisms.join(", ");
             return Err(format!("{} has no mechanism `{unknown}`; it has {known}", store.dir().display()).into());
         }
@@ -101,7 +104,7 @@ impl ModelArgs {
         let seeds: Vec<u64> = experiment.seeds.iter().copied().take(seeds).collect();
         let mut targets = Vec::new();
         for StoredTrial { entry, folder, state, .. } in trials {
-            let is_chosen = self.mechanisms.is_empty() || self.mechanisms.contains(&entry.mechanism);
+            let is_chosen = chosen.is_empty() || chosen.contains(&entry.mechanism);
             if !is_chosen || !seeds.contains(&entry.seed) {
                 continue;
             }

@@ -28,12 +28,15 @@ fn json_has_all_fields() {
         "family": "input-dependent",
         "summary": "the k keys with the highest scores: semantic focus",
         "source": "Gupta et al., Memory-efficient Transformers via Top-k Attention, 2021",
-        "size": { "name": "k", "meaning": "the number of kept keys", "min": 1, "max": 1_000_000, "example": 5 },
+        "parameters": [{
+            "name": "k", "meaning": "the number of kept keys", "whole": true, "min": 1, "max": 1_000_000, "words": [],
+            "required": true, "default": null, "example": 5, "keyed": false,
+        }],
         "allows_globals": false,
         "fast_form": true,
     });
     assert_eq!(find("topk"), expected);
-    assert_eq!(find("full")["size"], serde_json::Value::Null);
+    assert_eq!(find("full")["parameters"], serde_json::json!([]));
     assert_eq!(find("full")["family"], "baseline");
     assert_eq!(find("banded")["allows_globals"], true);
     assert_eq!(find("randomk")["family"], "control");

@@ -26,7 +26,7 @@ pub mod trial;
 
 pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
-pub use mechanism::{BASELINE, MechanismSpec};
+pub use mechanism::{BASELINE, MechanismList, MechanismSpec, Schedule, SpecValue};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};

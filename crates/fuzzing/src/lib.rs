@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use semfocus_core::{AnyName, DataSettings, Experiment, Goal, MechanismSpec, Request, TrialSettings};
+use semfocus_core::mechanism::split_list;
+use semfocus_core::{AnyName, DataSettings, Experiment, Goal, Request, Schedule, TrialSettings};
 use semfocus_fixture::{Fixture, Scratch, jump, probe};
 use semfocus_store::checkpoint::{Progress, Values};
 use semfocus_store::{Checkpoint, Contents, State, Store, StoredTrial};
@@ -35,7 +36,11 @@ pub const TARGETS: &[Target] = &[
             texts(&["Source,Target\n0 1 1,1\n1 0,0\n", "{\"tokens\":[1,2],\"label\":0}\n", "1 2\t0\n2 1\t1\n"])
         },
     },
-    Target { name: "mechanism", run: mechanism, examples: || texts(&["topk:5", "banded:3+g2", "full", "block:8"]) },
+    Target {
+        name: "mechanism",
+        run: mechanism,
+        examples: || texts(&["topk:5,ties=random", "banded:3+g2", "full@0,moba:block=8,k=2@10", "topp:0.9/full"]),
+    },
     Target { name: "goal", run: goal, examples: || texts(&["train_accuracy >= 0.95", "heldout_loss<=1e-3"]) },
     Target { name: "store", run: store, examples: store_examples },
     Target { name: "checkpoint", run: checkpoint, examples: checkpoint_examples },
@@ -85,12 +90,14 @@ pub fn data(input: &[u8]) {
     }
 }
 
-/// The name of a mechanism. One that is accepted is written and read again.
+/// The attention of a model. One that is accepted is written and read again, alone and in a list.
 pub fn mechanism(input: &[u8]) {
-    let Some(spec) = std::str::from_utf8(input).ok().and_then(|text| text.parse::<MechanismSpec>().ok()) else {
+    let Some(schedule) = std::str::from_utf8(input).ok().and_then(|text| text.parse::<Schedule>().ok()) else {
         return;
     };
-    assert_eq!(spec.to_string().parse::<MechanismSpec>().as_ref(), Ok(&spec));
+    let text = schedule.to_string();
+    assert_eq!(text.parse::<Schedule>().as_ref(), Ok(&schedule));
+    assert_eq!(split_list(&format!("full,{text},full")), ["full", &text, "full"]);
 }
 
 /// A target. One that is accepted is written and read again.

@@ -1,6 +1,6 @@
 //! What a laboratory has: mechanisms and tasks.
 
-use semfocus_core::{Known, MechanismSpec, TrialSettings};
+use semfocus_core::{Known, Schedule, TrialSettings};
 use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
 use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
 
@@ -65,8 +65,12 @@ impl Lab {
 }
 
 impl Known for Lab {
-    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String> {
-        self.attention(text).map(|attention| attention.spec).map_err(|error| error.to_string())
+    fn mechanism(&self, text: &str) -> Result<Schedule, String> {
+        let schedule = self.mechanisms.schedule(text).map_err(|error| error.to_string())?;
+        match schedule.single() {
+            Some(_) => Ok(schedule),
+            None => Err(format!("`{schedule}` changes between blocks or during training, which cannot be trained yet")),
+        }
     }
 
     fn default_length(&self, task: &str) -> Option<String> {

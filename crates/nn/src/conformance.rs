@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use semfocus_core::Visibility;
+use semfocus_core::{SpecValue, Visibility};
 use semfocus_kernels::{Dropout, Key};
 
 use crate::mechanism::{FastForm, Mechanism};
@@ -68,20 +68,37 @@ impl Default for Case {
     }
 }
 
-/// The specs of `info` that are worth testing with sequences of `length`: sizes 1, 5, 9, the length and more, with and without
-/// global tokens.
+/// The specs of `info` that are worth testing with sequences of `length`: every value in turn small, usual and large, the
+/// first size also the length and more, with and without global tokens.
 pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
-    let sizes: Vec<String> = match info.size {
-        None => vec![String::new()],
-        Some(_) => {
-            let mut sizes = vec![1, 5, 9, length, length + 3];
-            sizes.sort_unstable();
-            sizes.dedup();
-            sizes.iter().map(|size| format!(":{size}")).collect()
+    let example = info.example();
+    let mut specs = vec![example.clone()];
+    for (number, parameter) in info.parameters.iter().enumerate() {
+        let numbers = match (parameter.whole, number) {
+            (true, 0) => vec![1.0, 5.0, 9.0, length as f64, (length + 3) as f64],
+            (true, _) => vec![1.0, 4.0, length as f64],
+            (false, _) => vec![parameter.min, 0.5 * (parameter.min + parameter.max), parameter.max],
+        };
+        let numbers = numbers.into_iter().filter(|number| (parameter.min..=parameter.max).contains(number));
+        let words = parameter.words.iter().map(|word| SpecValue::Word((*word).to_owned()));
+        for value in numbers.map(SpecValue::Number).chain(words) {
+            let mut spec = example.clone();
+            match number == 0 && !parameter.keyed {
+                true => spec.first = Some(value),
+                false => {
+                    spec.named.retain(|(key, _)| key != parameter.name);
+                    spec.named.push((parameter.name.to_owned(), value));
+                }
+            }
+            specs.push(spec);
         }
-    };
+    }
     let globals: &[&str] = if info.allows_globals { &["", "+g1", "+g3"] } else { &[""] };
-    sizes.iter().flat_map(|size| globals.iter().map(move |globals| format!("{}{size}{globals}", info.name))).collect()
+    let mut texts: Vec<String> =
+        specs.iter().flat_map(|spec| globals.iter().map(move |globals| format!("{spec}{globals}"))).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
 }
 
 /// Compares both forms of `spec` on `case`. A mechanism without a fast form passes, because there is nothing to compare.

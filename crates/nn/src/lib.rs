@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what a mechanism is: the choice of keys, the weighting, the fast form | [`mechanism`] |
 //! | the mechanisms themselves, one file each | [`mechanisms`] |
-//! | the list of mechanisms, and how `topk:5` becomes one | [`registry`], [`spec`] |
+//! | the list of mechanisms, and how `topk:5` becomes one | [`registry`], [`spec`], [`values`] |
 //! | the settings of a model | [`semfocus_core::model`] |
 //! | the model: parameters, initialisation, forward pass | [`model`] |
 //! | the embedding and the two sublayers of a block as plain tensor code: the definition | [`reference`](mod@reference) |
@@ -48,6 +48,7 @@ pub mod spec;
 pub mod streams;
 pub mod sublayer;
 pub mod train;
+pub mod values;
 mod weighting;
 
 pub use mechanism::{FastForm, HeadTensors, Mechanism, MechanismParameter, Site, Weighting};
@@ -55,11 +56,14 @@ pub use model::{Encoder, Pass, TokenRows};
 pub use observer::{LayerTrace, ObservedLayer};
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
-pub use semfocus_core::{Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks, Visibility};
+pub use semfocus_core::{
+    Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks, Schedule, Visibility,
+};
 pub use semfocus_kernels::{
     Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection,
     keep_freed_memory,
 };
 pub use spec::SpecError;
 pub use sublayer::LayerSite;
+pub use values::{Parameter, Values};
 pub use weighting::WeightFunction;

@@ -474,7 +474,7 @@ impl Encoder {
     /// Pads up to a multiple of the mechanism's size, if that quirk is asked for.
     fn pad(&self, tokens: Tensor<2, Int>) -> Tensor<2, Int> {
         let length = tokens.dims()[1];
-        match (self.config.quirks.pad_to_mask_multiple, self.attention.spec.size, self.config.pad_token) {
+        match (self.config.quirks.pad_to_mask_multiple, self.attention.spec.size(), self.config.pad_token) {
             (true, Some(size), Some(pad)) => append(tokens, &vec![pad; length.next_multiple_of(size) - length]),
             _ => tokens,
         }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use semfocus_core::{MechanismSpec, Visibility};
+use semfocus_core::mechanism::{is_key, is_name};
+use semfocus_core::{MechanismSpec, Schedule, Visibility};
 use semfocus_kernels::{FusedWeighting, Row, Selection};
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::{FastForm, Mechanism};
 use crate::mechanisms;
 use crate::spec::{self, SpecError};
+use crate::values::{Otherwise, Parameter, Values};
 
 /// What the kept keys of a mechanism depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,21 +37,6 @@ impl std::fmt::Display for Family {
     }
 }
 
-/// The number that a mechanism takes after the colon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Parameter {
-    /// The letter in the written form, `k` in `topk:k`.
-    pub name: &'static str,
-    /// What it counts.
-    pub meaning: &'static str,
-    /// Smallest allowed value.
-    pub min: usize,
-    /// Largest allowed value.
-    pub max: usize,
-    /// A typical value, used in help texts.
-    pub example: usize,
-}
-
 /// Describes a mechanism, and knows how to build it.
 #[derive(Clone, Debug, Serialize)]
 pub struct MechanismInfo {
@@ -61,31 +48,49 @@ pub struct MechanismInfo {
     pub summary: &'static str,
     /// Where it comes from: authors, title, year.
     pub source: &'static str,
-    /// The number after the colon, if the mechanism takes one.
-    pub size: Option<Parameter>,
+    /// The values that it takes, in the order in which they are written.
+    pub parameters: &'static [Parameter],
     /// Whether `+gN` may follow.
     pub allows_globals: bool,
-    /// Builds the mechanism from a spec that has been checked against this entry.
+    /// Builds the mechanism from values that have been checked against this entry, or says why they do not go together.
     #[serde(skip)]
-    pub build: fn(&MechanismSpec) -> Arc<dyn Mechanism>,
+    pub build: fn(&Values) -> Result<Arc<dyn Mechanism>, String>,
 }
 
 impl MechanismInfo {
-    /// How the mechanism is written, with letters for the numbers: `topk:k`, `banded:w[+gN]`.
+    /// How the mechanism is written, with letters for the numbers: `topk:k[,ties=random]`, `banded:w[+gN]`.
     pub fn form(&self) -> String {
-        let size = self.size.as_ref().map_or(String::new(), |size| format!(":{}", size.name));
-        let globals = if self.allows_globals { "[+gN]" } else { "" };
-        format!("{}{size}{globals}", self.name)
+        let mut form = self.name.to_owned();
+        for (number, parameter) in self.parameters.iter().enumerate() {
+            let Parameter { name, words, .. } = parameter;
+            let number_or_word = if parameter.min > parameter.max { words.join("|") } else { (*name).to_owned() };
+            let value = match parameter.min > parameter.max || words.is_empty() {
+                true => number_or_word,
+                false => format!("{name}|{}", words.join("|")),
+            };
+            let sign = if number == 0 { ':' } else { ',' };
+            let written = match number == 0 && !parameter.keyed {
+                true => format!("{sign}{value}"),
+                false => format!("{sign}{name}={value}"),
+            };
+            form += &if parameter.otherwise == Otherwise::Required { written } else { format!("[{written}]") };
+        }
+        form + if self.allows_globals { "[+gN]" } else { "" }
     }
 
     /// A valid spec of the mechanism: the one its documentation shows.
     pub fn example(&self) -> MechanismSpec {
-        MechanismSpec { name: self.name.to_owned(), size: self.size.as_ref().map(|size| size.example), globals: 0 }
+        let required = self.parameters.iter().filter(|parameter| parameter.otherwise == Otherwise::Required);
+        let values = required.map(|parameter| (parameter.name, parameter.example.into())).collect();
+        spec::written(self, &Values { values, globals: 0 })
     }
 
     /// Whether the mechanism runs on the fused operators, not only in its reference form.
     pub fn has_fast_form(&self) -> bool {
-        FastForm::new((self.build)(&self.example()).as_ref(), 8, Visibility::All).is_some()
+        let (_, values) = spec::parse(&self.example().to_string(), &Registry { mechanisms: vec![self.clone()] })
+            .expect("the example of an entry is valid");
+        let mechanism = (self.build)(&values).expect("the example of an entry is valid");
+        FastForm::new(mechanism.as_ref(), 8, Visibility::All).is_some()
     }
 }
 
@@ -96,7 +101,7 @@ pub struct Attention {
     pub spec: MechanismSpec,
     /// The entry of the registry that `spec` names.
     pub info: MechanismInfo,
-    /// The mechanism with its size filled in.
+    /// The mechanism with its values filled in.
     pub mechanism: Arc<dyn Mechanism>,
 }
 
@@ -135,11 +140,13 @@ impl Registry {
     /// This registry with one more mechanism, for instance one defined in another crate.
     ///
     /// # Panics
-    /// If the name is taken, or contains anything but lower-case letters, digits and hyphens.
+    /// If the name is taken, or it or a key contains anything but lower-case letters, digits and hyphens.
     pub fn with(mut self, info: MechanismInfo) -> Self {
-        let writable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let name = info.name;
-        assert!(!name.is_empty() && name.chars().all(writable), "`{name}` cannot be the name of a mechanism");
+        assert!(is_name(name), "`{name}` cannot be the name of a mechanism");
+        for parameter in info.parameters {
+            assert!(is_key(parameter.name), "`{}` cannot be the key of a value of `{name}`", parameter.name);
+        }
         assert!(self.get(name).is_none(), "a mechanism named `{name}` is registered already");
         self.mechanisms.push(info);
         self
@@ -157,9 +164,18 @@ impl Registry {
 
     /// Builds the mechanism that `text` names, for instance `topk:5` or `banded:5+g1`.
     pub fn parse(&self, text: &str) -> Result<Attention, SpecError> {
-        let spec = spec::parse(text, self)?;
+        let (spec, values) = spec::parse(text, self)?;
         let info = self.get(&spec.name).expect("a parsed spec names an entry").clone();
-        let mechanism = (info.build)(&spec);
+        let refused = |reason| SpecError::Refused { text: text.trim().to_owned(), reason };
+        let mechanism = (info.build)(&values).map_err(refused)?;
         Ok(Attention { spec, info, mechanism })
+    }
+
+    /// Reads attention that may differ between blocks and change during training, such as `topk:5/full` or
+    /// `full@0,topk:5@10`, and writes it in its usual spelling.
+    pub fn schedule(&self, text: &str) -> Result<Schedule, SpecError> {
+        let schedule = spec::parse_schedule(text, self)?;
+        schedule.attentions().try_for_each(|spec| self.parse(&spec.to_string()).map(drop))?;
+        Ok(schedule)
     }
 }

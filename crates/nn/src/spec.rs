@@ -1,12 +1,9 @@
-//! Reads the written form of a mechanism against a registry: the name must be known and take the size that is given.
+//! Reads the written form of a mechanism against a registry: the name must be known and take the values that are given.
 
-use semfocus_core::mechanism::{MechanismSpec, split, whole_number};
+use semfocus_core::mechanism::{MechanismSpec, Parts, Schedule, SpecValue, global_tokens};
 
-use crate::registry::{Family, MechanismInfo, Parameter, Registry};
-
-/// The largest size a mechanism may have. It is larger than any sequence we train on, and a size of at least the sequence length
-/// acts as full attention, so the limit only catches mistyped numbers.
-pub(crate) const MAX_SIZE: usize = 1_000_000;
+use crate::registry::{Family, MechanismInfo, Registry};
+use crate::values::{MAX_SIZE, Otherwise, Parameter, Values};
 
 /// The largest number of global tokens.
 const MAX_GLOBALS: usize = 1_000;
@@ -21,18 +18,24 @@ pub enum SpecError {
     Misspelt { name: String, suggestion: String },
     #[error("unknown attention mechanism `{name}`; known are {known}")]
     Unknown { name: String, known: String },
-    #[error("`{name}` needs a size ({meaning}), e.g. `{example}`")]
-    MissingSize { name: String, meaning: String, example: String },
-    #[error("`{name}` takes no size; write `{name}`")]
-    UnexpectedSize { name: String },
-    #[error("`{text}` has more than one size; write for instance `{example}`")]
-    TooManySizes { text: String, example: String },
-    #[error("the size `{size}` in `{text}` is not a whole number; write for instance `{example}`")]
-    SizeNotANumber { text: String, size: String, example: String },
-    #[error("the size in `{text}` must be at least {min} ({meaning}), e.g. `{example}`")]
-    SizeTooSmall { text: String, min: usize, meaning: String, example: String },
-    #[error("the size in `{text}` must be at most {max}; a size of at least the sequence length acts as `full`")]
-    SizeTooLarge { text: String, max: usize },
+    #[error("`{name}` needs `{key}` ({meaning}), e.g. `{example}`")]
+    MissingValue { name: String, key: String, meaning: String, example: String },
+    #[error("`{name}` takes no values; write `{name}`")]
+    NoValues { name: String },
+    #[error("`{value}` in `{text}` has no key; `{name}` takes {known}, e.g. `{example}`")]
+    NoKey { text: String, value: String, name: String, known: String, example: String },
+    #[error("`{name}` has no value `{key}`; it takes {known}, e.g. `{example}`")]
+    UnknownKey { name: String, key: String, known: String, example: String },
+    #[error("`{text}` gives `{key}` twice; write for instance `{example}`")]
+    Twice { text: String, key: String, example: String },
+    #[error("`{value}` in `{text}` is not {expected} ({meaning}); write for instance `{example}`")]
+    WrongKind { text: String, value: String, expected: String, meaning: String, example: String },
+    #[error("`{key}` in `{text}` must be at least {min} ({meaning}), e.g. `{example}`")]
+    TooSmall { text: String, key: String, min: String, meaning: String, example: String },
+    #[error("`{key}` in `{text}` must be at most {max} ({meaning}), e.g. `{example}`")]
+    TooLarge { text: String, key: String, max: String, meaning: String, example: String },
+    #[error("`{text}`: {reason}")]
+    Refused { text: String, reason: String },
     #[error("`{name}` takes no global tokens: it already attends to all tokens; write `{name}`")]
     GlobalsAddNothing { name: String },
     #[error("`{name}` takes no global tokens; only {allowed} do, e.g. `{example}`")]
@@ -41,55 +44,124 @@ pub enum SpecError {
     GlobalsNotANumber { text: String, suffix: String, example: String },
     #[error("the number of global tokens in `{text}` must be between 1 and {MAX_GLOBALS}; for none write `{without}`")]
     GlobalsOutOfRange { text: String, without: String },
+    #[error("`{text}` changes between blocks or during training, which is not possible here; write one mechanism")]
+    Several { text: String },
+    #[error("{0}")]
+    Form(String),
 }
 
-/// Reads `name`, `name:size` or `name:size+gN`, ignoring blanks around it.
-pub(crate) fn parse(text: &str, registry: &Registry) -> Result<MechanismSpec, SpecError> {
+impl From<String> for SpecError {
+    fn from(message: String) -> Self {
+        SpecError::Form(message)
+    }
+}
+
+/// Reads a schedule, and writes each of its mechanisms in its usual spelling.
+pub(crate) fn parse_schedule(text: &str, registry: &Registry) -> Result<Schedule, SpecError> {
+    if !is_composite(text) {
+        return Ok(parse(text, registry)?.0.into());
+    }
+    text.parse::<Schedule>()?.try_map(|spec| Ok(parse(&spec.to_string(), registry)?.0))
+}
+
+fn is_composite(text: &str) -> bool {
+    text.contains(['/', '@'])
+}
+
+/// Reads `name`, `name:value,key=value` or either with `+gN`, ignoring blanks around it: the usual spelling and the values.
+pub(crate) fn parse(text: &str, registry: &Registry) -> Result<(MechanismSpec, Values), SpecError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(SpecError::Empty { known: known(registry) });
     }
-    let (body, suffix) = split(text, '+');
-    let (name, size) = split(body, ':');
-    let info = registry.get(name).ok_or_else(|| unknown_name(name, size, suffix, registry))?;
-    let size = parse_size(text, size, info)?;
-    let mut spec = MechanismSpec { name: name.to_owned(), size, globals: 0 };
-    if let Some(suffix) = suffix {
+    if is_composite(text) {
+        return Err(SpecError::Several { text: text.to_owned() });
+    }
+    let parts = Parts::new(text);
+    let info = registry.get(parts.name).ok_or_else(|| unknown_name(&parts, registry))?;
+    let mut values = parse_values(text, parts.values.as_deref(), info)?;
+    let mut spec = written(info, &values);
+    if let Some(suffix) = parts.suffix {
         spec.globals = parse_globals(text, suffix, info, &spec, registry)?;
+        values.globals = spec.globals;
     }
-    Ok(spec)
+    Ok((spec, values))
 }
 
-fn parse_size(text: &str, size: Option<&str>, info: &MechanismInfo) -> Result<Option<usize>, SpecError> {
-    let example = info.example().to_string();
-    let name = || info.name.to_owned();
-    match (&info.size, size) {
-        (None, None) => Ok(None),
-        (None, Some(_)) => Err(SpecError::UnexpectedSize { name: name() }),
-        (Some(parameter), None) => {
-            Err(SpecError::MissingSize { name: name(), meaning: parameter.meaning.to_owned(), example })
+/// The usual spelling: values in the order of the registry, without those that are the default.
+pub(crate) fn written(info: &MechanismInfo, values: &Values) -> MechanismSpec {
+    let mut spec = MechanismSpec::new(info.name);
+    for (number, parameter) in info.parameters.iter().enumerate() {
+        let Some(value) = values.get(parameter.name) else { continue };
+        if matches!(parameter.otherwise, Otherwise::Value(default) if SpecValue::from(default) == *value) {
+            continue;
         }
-        (Some(_), Some(size)) if size.contains(':') => Err(SpecError::TooManySizes { text: text.to_owned(), example }),
-        (Some(parameter), Some(size)) => {
-            let Some(number) = whole_number(size) else {
-                return Err(SpecError::SizeNotANumber { text: text.to_owned(), size: size.to_owned(), example });
+        match number == 0 && !parameter.keyed {
+            true => spec.first = Some(value.clone()),
+            false => spec.named.push((parameter.name.to_owned(), value.clone())),
+        }
+    }
+    spec
+}
+
+fn parse_values(text: &str, given: Option<&[(Option<&str>, &str)]>, info: &MechanismInfo) -> Result<Values, SpecError> {
+    let example = || info.example().to_string();
+    let (name, text) = (info.name.to_owned(), text.to_owned());
+    if given.is_some() && info.parameters.is_empty() {
+        return Err(SpecError::NoValues { name });
+    }
+    let known = || list(info.parameters.iter().map(|parameter| parameter.name));
+    let mut found: Vec<(&'static str, SpecValue)> = Vec::new();
+    for (number, &(key, value)) in given.unwrap_or(&[]).iter().enumerate() {
+        let parameter = match key {
+            None => info.parameters.first().filter(|first| number == 0 && !first.keyed).ok_or_else(|| {
+                let (text, value, name) = (text.clone(), value.to_owned(), name.clone());
+                SpecError::NoKey { text, value, name, known: known(), example: example() }
+            })?,
+            Some(key) => info.parameters.iter().find(|parameter| parameter.name == key).ok_or_else(|| {
+                let (name, key) = (name.clone(), key.to_owned());
+                SpecError::UnknownKey { name, key, known: known(), example: example() }
+            })?,
+        };
+        if found.iter().any(|(key, _)| *key == parameter.name) {
+            let key = parameter.name.to_owned();
+            return Err(SpecError::Twice { text, key, example: example() });
+        }
+        found.push((parameter.name, checked(&text, value, parameter, example())?));
+    }
+    for parameter in info.parameters {
+        match parameter.otherwise {
+            _ if found.iter().any(|(key, _)| *key == parameter.name) => {}
+            Otherwise::Absent => {}
+            Otherwise::Value(default) => found.push((parameter.name, default.into())),
+            Otherwise::Required => {
+                let (key, meaning) = (parameter.name.to_owned(), parameter.meaning.to_owned());
+                return Err(SpecError::MissingValue { name, key, meaning, example: example() });
+            }
+        }
+    }
+    Ok(Values { values: found, globals: 0 })
+}
+
+fn checked(text: &str, value: &str, parameter: &Parameter, example: String) -> Result<SpecValue, SpecError> {
+    let (text, key, meaning) = (text.to_owned(), parameter.name.to_owned(), parameter.meaning.to_owned());
+    let Some(value) = value.parse().ok().filter(|value| parameter.takes(value)) else {
+        let (value, expected) = (value.to_owned(), parameter.expected());
+        return Err(SpecError::WrongKind { text, value, expected, meaning, example });
+    };
+    match value.number() {
+        Some(number) if number < parameter.min => {
+            Err(SpecError::TooSmall { text, key, min: parameter.min.to_string(), meaning, example })
+        }
+        Some(number) if number > parameter.max => {
+            let meaning = match parameter.max == MAX_SIZE as f64 {
+                true => format!("{meaning}; more than a sequence is long makes no difference"),
+                false => meaning,
             };
-            check_size(text, number, parameter, example).map(Some)
+            Err(SpecError::TooLarge { text, key, max: parameter.max.to_string(), meaning, example })
         }
+        _ => Ok(value),
     }
-}
-
-fn check_size(text: &str, size: usize, parameter: &Parameter, example: String) -> Result<usize, SpecError> {
-    let Parameter { min, max, .. } = *parameter;
-    let text = text.to_owned();
-    if size < min {
-        let meaning = parameter.meaning.to_owned();
-        return Err(SpecError::SizeTooSmall { text, min, meaning, example });
-    }
-    if size > max {
-        return Err(SpecError::SizeTooLarge { text, max });
-    }
-    Ok(size)
 }
 
 fn parse_globals(
@@ -112,7 +184,7 @@ fn parse_globals(
             example,
         });
     }
-    match suffix.strip_prefix('g').and_then(whole_number) {
+    match global_tokens(suffix) {
         Some(globals) if (1..=MAX_GLOBALS).contains(&globals) => Ok(globals),
         Some(_) => Err(SpecError::GlobalsOutOfRange { text: text.to_owned(), without: without.to_string() }),
         None => {
@@ -123,26 +195,22 @@ fn parse_globals(
 }
 
 /// The error for a name that is not in the registry, with the whole spec corrected when a name is close.
-fn unknown_name(name: &str, size: Option<&str>, suffix: Option<&str>, registry: &Registry) -> SpecError {
-    let lower = name.to_lowercase();
+fn unknown_name(parts: &Parts, registry: &Registry) -> SpecError {
+    let lower = parts.name.to_lowercase();
     let nearest = registry
         .iter()
         .map(|info| (strsim::damerau_levenshtein(&lower, info.name), info))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, info)| *distance <= 2 && *distance < info.name.len() / 2 + 1);
-    let name = name.to_owned();
+    let name = parts.name.to_owned();
     let Some((_, info)) = nearest else {
         return SpecError::Unknown { name, known: known(registry) };
     };
-    let mut spec = info.example();
-    // Keep the numbers that were written if they are valid.
-    if let (Some(parameter), Some(number)) = (&info.size, size.and_then(whole_number))
-        && (parameter.min..=parameter.max).contains(&number)
-    {
-        spec.size = Some(number);
-    }
+    // Keep what was written as far as it is valid.
+    let values = parts.values.as_deref();
+    let mut spec = parse_values("", values, info).map_or_else(|_| info.example(), |values| written(info, &values));
     if info.allows_globals
-        && let Some(globals) = suffix.and_then(|suffix| suffix.strip_prefix('g')).and_then(whole_number)
+        && let Some(globals) = parts.suffix.and_then(global_tokens)
     {
         spec.globals = globals.min(MAX_GLOBALS);
     }

@@ -130,8 +130,12 @@ fn a_wrong_fast_form_is_noticed() {
         }
     }
     let info = Registry::standard().iter().next().expect("the registry is not empty").clone();
-    let registry =
-        Registry::standard().with(MechanismInfo { name: "wrong", size: None, build: |_| Arc::new(Wrong), ..info });
+    let registry = Registry::standard().with(MechanismInfo {
+        name: "wrong",
+        parameters: &[],
+        build: |_| Ok(Arc::new(Wrong)),
+        ..info
+    });
     let error = check(&registry, "wrong", Case { length: 40, ..ORDINARY }).unwrap_err();
     assert!(error.contains("output differs"), "{error}");
     check(&registry, "wrong", Case { length: 5, ..ORDINARY }).unwrap();

@@ -15,7 +15,7 @@ fn printing_and_parsing_round_trip() {
     for text in ["full", "banded:5", "banded:9+g1", "block:5", "block:9+g3", "topk:1", "bottomk:5", "randomk:1000000"] {
         assert_eq!(parse(text).unwrap().to_string(), text);
     }
-    let spec = MechanismSpec { name: "banded".to_owned(), size: Some(5), globals: 3 };
+    let spec = MechanismSpec { first: Some(5.into()), globals: 3, ..MechanismSpec::new("banded") };
     assert_eq!(parse("banded:5+g3"), Ok(spec));
 }
 
@@ -35,27 +35,46 @@ fn every_example_of_the_registry_can_be_parsed() {
 fn other_spellings_are_printed_in_one_way() {
     assert_eq!(parse(" topk:5 ").unwrap().to_string(), "topk:5");
     assert_eq!(parse("topk:005").unwrap().to_string(), "topk:5");
+    assert_eq!(parse("topk:k=5").unwrap().to_string(), "topk:5");
+    assert_eq!(parse("topk:5.0").unwrap().to_string(), "topk:5");
 }
 
 #[test]
-fn sizes_that_are_wrong() {
-    assert_eq!(message("topk:0"), "the size in `topk:0` must be at least 1 (the number of kept keys), e.g. `topk:5`");
-    assert_eq!(message("topk:x"), "the size `x` in `topk:x` is not a whole number; write for instance `topk:5`");
-    assert_eq!(message("topk:"), "the size `` in `topk:` is not a whole number; write for instance `topk:5`");
-    assert_eq!(message("topk:-1"), "the size `-1` in `topk:-1` is not a whole number; write for instance `topk:5`");
-    assert_eq!(message("topk:2.5"), "the size `2.5` in `topk:2.5` is not a whole number; write for instance `topk:5`");
-    assert_eq!(message("topk"), "`topk` needs a size (the number of kept keys), e.g. `topk:5`");
-    assert_eq!(message("banded"), "`banded` needs a size (the width of the band), e.g. `banded:5`");
-    assert_eq!(message("full:5"), "`full` takes no size; write `full`");
-    assert_eq!(message("topk:5:6"), "`topk:5:6` has more than one size; write for instance `topk:5`");
-    for huge in ["topk:1000001", "topk:99999999999999999999999999"] {
+fn values_that_are_wrong() {
+    let count = "(the number of kept keys)";
+    assert_eq!(message("topk:0"), format!("`k` in `topk:0` must be at least 1 {count}, e.g. `topk:5`"));
+    for wrong in ["x", "", "-1", "2.5", "5:6", "1e3"] {
         assert_eq!(
-            message(huge),
-            format!(
-                "the size in `{huge}` must be at most 1000000; a size of at least the sequence length acts as `full`"
-            )
+            message(&format!("topk:{wrong}")),
+            format!("`{wrong}` in `topk:{wrong}` is not a whole number {count}; write for instance `topk:5`")
         );
     }
+    assert_eq!(message("topk"), format!("`topk` needs `k` {count}, e.g. `topk:5`"));
+    assert_eq!(message("banded"), "`banded` needs `w` (the width of the band), e.g. `banded:5`");
+    assert_eq!(message("full:5"), "`full` takes no values; write `full`");
+    assert_eq!(message("banded:5,6"), "`6` in `banded:5,6` has no key; `banded` takes `w`, e.g. `banded:5`");
+    assert_eq!(message("banded:5,w=6"), "`banded:5,w=6` gives `w` twice; write for instance `banded:5`");
+    assert_eq!(message("banded:width=6"), "`banded` has no value `width`; it takes `w`, e.g. `banded:5`");
+    for huge in ["topk:1000001", "topk:99999999999999999999999999"] {
+        let limit =
+            "must be at most 1000000 (the number of kept keys; more than a sequence is long makes no difference)";
+        assert_eq!(message(huge), format!("`k` in `{huge}` {limit}, e.g. `topk:5`"));
+    }
+}
+
+#[test]
+fn schedules_are_written_in_the_usual_spelling() {
+    let registry = Registry::standard();
+    let read = |text: &str| registry.schedule(text).map(|schedule| schedule.to_string()).map_err(|e| e.to_string());
+    assert_eq!(read("topk:05").unwrap(), "topk:5");
+    assert_eq!(read(" full@0, topk:05/full@10 ").unwrap(), "full@0,topk:5/full@10");
+    assert!(read("full@0,tpok:5@10").unwrap_err().contains("did you mean `topk:5`?"));
+    assert!(read("topk:5/topk:05").unwrap_err().contains("write `topk:5`"));
+    assert!(read("topk:0").unwrap_err().contains("must be at least 1"));
+    assert_eq!(
+        registry.parse("full/topk:5").unwrap_err().to_string(),
+        "`full/topk:5` changes between blocks or during training, which is not possible here; write one mechanism"
+    );
 }
 
 #[test]

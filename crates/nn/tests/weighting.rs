@@ -43,7 +43,7 @@ impl Mechanism for UniformTopK {
 fn registry() -> Registry {
     let registry = Registry::standard();
     let topk = registry.get("topk").expect("it is a standard mechanism").clone();
-    registry.with(MechanismInfo { name: "uniform", size: None, build: |_| Arc::new(UniformTopK), ..topk })
+    registry.with(MechanismInfo { name: "uniform", parameters: &[], build: |_| Ok(Arc::new(UniformTopK)), ..topk })
 }
 
 /// The loss, and the gradients of all parameters.

@@ -7,6 +7,7 @@
 //! | globals (`+g3`) | a shift of the hue, dots between dashes |
 
 use semfocus_analysis::evidence::BASELINE;
+use semfocus_core::{MechanismSpec, Schedule};
 use semfocus_figure::{Dash, Filling, Marker, Paint, Rgb, Series, Style};
 
 struct Family {
@@ -68,7 +69,7 @@ pub fn style(mechanism: &str) -> Style {
         }
     };
     // A size that is not a number still gets a dash length of its own.
-    let level = match (parts.size, parts.rest) {
+    let level = match (parts.size, parts.rest.as_str()) {
         (Some(size), _) => level(size),
         (None, "") => 2,
         (None, rest) => fnv(rest) as usize % DASHES.len(),
@@ -103,7 +104,7 @@ fn readable(lightness: f64, chroma: f64, hue: f64, background: Rgb, contrast: f6
     Rgb::from_oklch(lightness, chroma, hue)
 }
 
-/// The family of a mechanism: its name up to the colon or the plus sign.
+/// The family of a mechanism: its name up to the colon or the plus sign, or all of it if there are several.
 pub fn family(mechanism: &str) -> &str {
     Parts::parse(mechanism).family
 }
@@ -112,20 +113,26 @@ struct Parts<'a> {
     family: &'a str,
     size: Option<usize>,
     globals: usize,
-    /// What follows the family if it is not a number.
-    rest: &'a str,
+    /// The values if they are not a single whole number.
+    rest: String,
 }
 
 impl<'a> Parts<'a> {
     fn parse(mechanism: &'a str) -> Self {
-        let (base, extra) = mechanism.split_once('+').unwrap_or((mechanism, ""));
-        let (family, size) = base.split_once(':').unwrap_or((base, ""));
-        let globals = extra.strip_prefix('g').and_then(|count| count.parse().ok());
+        let spec = match mechanism.parse::<Schedule>() {
+            Ok(schedule) => schedule.single().cloned(),
+            Err(_) => None,
+        };
+        let Some(spec) = spec else {
+            return Parts { family: mechanism, size: None, globals: 0, rest: String::new() };
+        };
+        let size = spec.size().filter(|_| spec.named.is_empty());
+        let values = MechanismSpec { name: String::new(), globals: 0, ..spec.clone() };
         Parts {
-            family,
-            size: size.parse().ok(),
-            globals: globals.unwrap_or(0),
-            rest: if size.parse::<usize>().is_ok() || size.is_empty() { "" } else { size },
+            family: &mechanism.trim_start()[..spec.name.len()],
+            size,
+            globals: spec.globals,
+            rest: if size.is_some() { String::new() } else { values.to_string() },
         }
     }
 }
@@ -253,5 +260,8 @@ mod tests {
         assert_eq!(style("banded:5+g1").dash.pattern(), [13.0, 2.2, 1.3, 2.2]);
         assert_eq!(style("topk:9").dash.pattern(), [6.5, 2.2]);
         assert_ne!(style("mine:a").dash, style("mine:c").dash);
+        assert_eq!(family("moba:block=8,k=2"), "moba");
+        assert_ne!(style("moba:block=8,k=2"), style("moba:block=8,k=4"));
+        assert_eq!(family("full@0,topk:5@10"), "full@0,topk:5@10");
     }
 }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use semfocus::burn::tensor::{Bool, Tensor};
-use semfocus::nn::registry::Parameter;
-use semfocus::nn::{Family, Mechanism, MechanismInfo, Row, RowRule, Selection, Site};
+use semfocus::nn::{Family, Mechanism, MechanismInfo, Parameter, Row, RowRule, Selection, Site};
 
 // [definition]
 /// `within:m`: every query keeps the keys whose score is at most `m` below its best one, as many as there are.
@@ -32,9 +31,9 @@ pub(crate) const WITHIN: MechanismInfo = MechanismInfo {
     family: Family::InputDependent,
     summary: "the keys whose score is at most m below the best one",
     source: "an example",
-    size: Some(Parameter { name: "m", meaning: "the margin below the best score", min: 1, max: 100, example: 2 }),
+    parameters: &[Parameter::number("m", "the margin below the best score", 0.0, 100.0, 2.0)],
     allows_globals: false,
-    build: |spec| Arc::new(Within { margin: spec.size.unwrap_or(2) as f32 }),
+    build: |values| Ok(Arc::new(Within { margin: values.number("m") as f32 })),
 };
 // [end of definition]
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use clap::Args as ClapArgs;
+use semfocus_core::MechanismList;
 use semfocus_lab::estimate::random_batch;
 use semfocus_lab::{Device, Lab};
 use semfocus_nn::{Encoder, InstructionSet, ModelConfig, Pass, cost, train};
@@ -25,8 +26,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Mechanisms to measure
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "full,topk:5,banded:5")]
-    mechanisms: Vec<String>,
+    #[arg(long, value_name = "A,B,…", default_value = "full,topk:5,banded:5")]
+    mechanisms: Vec<MechanismList>,
     /// Sequence lengths to measure: 600 has 10 blocks, as in the study, any other 5
     #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -99,7 +100,12 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     if let Some(instructions) = args.instructions {
         instructions.force();
     }
-    let attentions = args.mechanisms.iter().map(|name| lab.attention(name)).collect::<Result<Vec<_>, _>>()?;
+    let attentions = args
+        .mechanisms
+        .iter()
+        .flat_map(|list| &list.0)
+        .map(|name| lab.attention(name))
+        .collect::<Result<Vec<_>, _>>()?;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),

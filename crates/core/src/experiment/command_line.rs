@@ -7,6 +7,7 @@ use toml::Value;
 use super::body::{self, Body, Given};
 use super::error::{ExperimentError, Place};
 use super::{Known, Request, paths};
+use crate::mechanism::split_list;
 use crate::settings;
 
 /// Reads the layer. A value with commas, or a list, makes an axis of the grid.
@@ -43,7 +44,8 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
     let is_file = settings::find(path).is_some_and(|setting| setting.is_file());
     let value = match one_value(value) {
         Value::String(text) if !is_file && !value.starts_with(['"', '\'']) && text.contains(',') => {
-            Value::Array(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(one_value).collect())
+            let parts = if path == "mechanisms" { split_list(&text) } else { parts(&text) };
+            Value::Array(parts.iter().map(|part| one_value(part)).collect())
         }
         value => value,
     };
@@ -73,6 +75,10 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
 fn one_value(text: &str) -> Value {
     let table = format!("x = {text}").parse::<toml::Table>().ok();
     table.and_then(|mut table| table.remove("x")).unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn parts(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 fn list(value: Value) -> Value {

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
-use crate::mechanism::{BASELINE, MechanismSpec};
+use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
 use body::{Body, Given};
@@ -71,8 +71,8 @@ const MAX_TRIALS: u128 = 50_000;
 
 /// The names that a laboratory knows. Experiments that are to be run are checked against it.
 pub trait Known {
-    /// The mechanism that a text names, or what is wrong with it.
-    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String>;
+    /// The attention that a text names, in its usual spelling, or what is wrong with it.
+    fn mechanism(&self, text: &str) -> Result<Schedule, String>;
     /// The length of a task's sequences unless another is asked for, as it is written.
     fn default_length(&self, task: &str) -> Option<String>;
 }
@@ -81,7 +81,7 @@ pub trait Known {
 pub struct AnyName;
 
 impl Known for AnyName {
-    fn mechanism(&self, text: &str) -> Result<MechanismSpec, String> {
+    fn mechanism(&self, text: &str) -> Result<Schedule, String> {
         text.parse()
     }
 

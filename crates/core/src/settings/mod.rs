@@ -3,7 +3,7 @@
 mod registry;
 
 use crate::data::DataSettings;
-use crate::mechanism::MechanismSpec;
+use crate::mechanism::Schedule;
 use crate::metric::Goal;
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
@@ -194,8 +194,8 @@ impl TrialSettings {
             let reason = "there is no last example to skip if new ones are drawn for every step (`data.online`)";
             return Err(("quirks.skip_last_example", reason.to_owned()));
         }
-        let globals = self.mechanism.parse::<MechanismSpec>().map_or(0, |spec| spec.globals);
-        if self.model.visibility == Visibility::Causal && globals > 0 {
+        let has_globals = |schedule: Schedule| schedule.attentions().any(|spec| spec.globals > 0);
+        if self.model.visibility == Visibility::Causal && self.mechanism.parse().is_ok_and(has_globals) {
             return Err(("model.visibility", format!("`{}`: {}", self.mechanism, ConfigError::CausalGlobals)));
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use toml::Value;
 
 use super::TrialSettings;
-use crate::mechanism::MechanismSpec;
+use crate::mechanism::Schedule;
 use crate::model::{Activation, Engine, Visibility};
 use crate::names::{nearest, shortened};
 use crate::optimizer::Rule;
@@ -292,7 +292,7 @@ fn settings() -> Vec<Setting> {
             "a mechanism such as \"topk:5\"",
             |s| Some(Value::String(s.mechanism.clone())),
             |s, text| {
-                s.mechanism = text.parse::<MechanismSpec>()?.to_string();
+                s.mechanism = text.parse::<Schedule>()?.to_string();
                 Ok(())
             },
         ),

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::KeptKeys;
 
-use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals, size};
-use crate::registry::{Family, MechanismInfo, Parameter};
-use crate::spec::MAX_SIZE;
+use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
+use crate::registry::{Family, MechanismInfo};
+use crate::values::Parameter;
 
 /// A band of keys around each query.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +28,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::InputAgnostic,
     summary: "w consecutive keys around the query, shifted inwards at both ends",
     source: "Beltagy, Peters, Cohan, Longformer: The Long-Document Transformer, 2020 (sliding window, global tokens)",
-    size: Some(Parameter { name: "w", meaning: "the width of the band", min: 1, max: MAX_SIZE, example: 5 }),
+    parameters: &[Parameter::size("w", "the width of the band", 5)],
     allows_globals: true,
-    build: |spec| Arc::new(Banded { width: size(spec), globals: spec.globals }),
+    build: |values| Ok(Arc::new(Banded { width: values.whole("w"), globals: values.globals() })),
 };
 
 impl Banded {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Int, Tensor};
 use semfocus_kernels::KeptKeys;
 
-use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals, size};
-use crate::registry::{Family, MechanismInfo, Parameter};
-use crate::spec::MAX_SIZE;
+use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
+use crate::registry::{Family, MechanismInfo};
+use crate::values::Parameter;
 
 /// Attention within blocks.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +26,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::InputAgnostic,
     summary: "the keys of the query's own block of b; the last block may be short",
     source: "Qiu et al., Blockwise Self-Attention for Long Document Understanding, 2020",
-    size: Some(Parameter { name: "b", meaning: "the number of tokens in a block", min: 1, max: MAX_SIZE, example: 5 }),
+    parameters: &[Parameter::size("b", "the number of tokens in a block", 5)],
     allows_globals: true,
-    build: |spec| Arc::new(Blockwise { size: size(spec), globals: spec.globals }),
+    build: |values| Ok(Arc::new(Blockwise { size: values.whole("b"), globals: values.globals() })),
 };
 
 impl Blockwise {

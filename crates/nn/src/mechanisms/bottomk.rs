@@ -9,9 +9,9 @@ use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::TopKRule;
 
 use super::topk::{keep_highest, rule_or_all};
-use super::{Mechanism, Selection, Site, size};
-use crate::registry::{Family, MechanismInfo, Parameter};
-use crate::spec::MAX_SIZE;
+use super::{Mechanism, Selection, Site};
+use crate::registry::{Family, MechanismInfo};
+use crate::values::Parameter;
 
 /// The lowest scores of each query.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +25,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::Control,
     summary: "the k keys with the lowest scores: input-dependent, but the wrong end",
     source: "control of this project",
-    size: Some(Parameter { name: "k", meaning: "the number of kept keys", min: 1, max: MAX_SIZE, example: 5 }),
+    parameters: &[Parameter::size("k", "the number of kept keys", 5)],
     allows_globals: false,
-    build: |spec| Arc::new(BottomK { k: size(spec) }),
+    build: |values| Ok(Arc::new(BottomK { k: values.whole("k") })),
 };
 
 impl Mechanism for BottomK {

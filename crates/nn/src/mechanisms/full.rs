@@ -16,9 +16,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::Baseline,
     summary: "every key: standard attention",
     source: "Vaswani et al., Attention Is All You Need, 2017",
-    size: None,
+    parameters: &[],
     allows_globals: false,
-    build: |_| Arc::new(Full),
+    build: |_| Ok(Arc::new(Full)),
 };
 
 impl Mechanism for Full {

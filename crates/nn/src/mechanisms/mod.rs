@@ -23,16 +23,10 @@ use semfocus_kernels::{KeptKeys, Selection};
 
 use crate::mechanism::{Mechanism, Site, indices};
 use crate::registry::MechanismInfo;
-use semfocus_core::MechanismSpec;
 
 /// The entries of the standard registry, in the order in which they are listed.
 pub(crate) fn all() -> Vec<MechanismInfo> {
     vec![full::INFO, banded::INFO, block::INFO, topk::INFO, bottomk::INFO, randomk::INFO]
-}
-
-/// The size of a spec whose mechanism takes one; the parser has checked that it is there.
-fn size(spec: &MechanismSpec) -> usize {
-    spec.size.expect("the registry says that this mechanism takes a size")
 }
 
 /// Keeps every key.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_kernels::{Key, Row, RowRule, RuleScores};
 
-use super::{Mechanism, Selection, Site, size};
-use crate::registry::{Family, MechanismInfo, Parameter};
-use crate::spec::MAX_SIZE;
+use super::{Mechanism, Selection, Site};
+use crate::registry::{Family, MechanismInfo};
+use crate::values::Parameter;
 
 /// Random keys for each query.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +25,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::Control,
     summary: "k keys drawn afresh, uniformly without replacement, per query, head and pass",
     source: "control of this project",
-    size: Some(Parameter { name: "k", meaning: "the number of kept keys", min: 1, max: MAX_SIZE, example: 5 }),
+    parameters: &[Parameter::size("k", "the number of kept keys", 5)],
     allows_globals: false,
-    build: |spec| Arc::new(RandomK { k: size(spec) }),
+    build: |values| Ok(Arc::new(RandomK { k: values.whole("k") })),
 };
 
 /// Draws `k` of `length` keys for the row that `row` names, ascending; all of them if `k` is at least `length`.

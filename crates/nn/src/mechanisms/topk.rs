@@ -8,9 +8,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::TopKRule;
 
-use super::{Mechanism, Selection, Site, keep_all, size};
-use crate::registry::{Family, MechanismInfo, Parameter};
-use crate::spec::MAX_SIZE;
+use super::{Mechanism, Selection, Site, keep_all};
+use crate::registry::{Family, MechanismInfo};
+use crate::values::Parameter;
 
 /// The highest scores of each query.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +24,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::InputDependent,
     summary: "the k keys with the highest scores: semantic focus",
     source: "Gupta et al., Memory-efficient Transformers via Top-k Attention, 2021",
-    size: Some(Parameter { name: "k", meaning: "the number of kept keys", min: 1, max: MAX_SIZE, example: 5 }),
+    parameters: &[Parameter::size("k", "the number of kept keys", 5)],
     allows_globals: false,
-    build: |spec| Arc::new(TopK { k: size(spec) }),
+    build: |values| Ok(Arc::new(TopK { k: values.whole("k") })),
 };
 
 impl Mechanism for TopK {

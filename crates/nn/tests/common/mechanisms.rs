@@ -132,22 +132,22 @@ fn weighted(weighting: FusedWeighting, k: Option<usize>, learned: bool) -> Arc<d
 
 /// The standard registry and the mechanisms of this file.
 pub(crate) fn registry() -> Registry {
-    type Build = fn(&semfocus_nn::MechanismSpec) -> Arc<dyn Mechanism>;
+    type Build = fn(&semfocus_nn::Values) -> Result<Arc<dyn Mechanism>, String>;
     let full = Registry::standard().get("full").expect("it is a standard mechanism").clone();
     let build: [(&'static str, Build); 13] = [
-        ("sparsemax", |_| weighted(FusedWeighting::Sparsemax, None, false)),
-        ("entmax", |_| weighted(FusedWeighting::Entmax15, None, false)),
-        ("alpha-entmax", |_| weighted(FusedWeighting::Entmax, None, true)),
-        ("warm", |_| weighted(FusedWeighting::Softmax, None, true)),
-        ("sigmoid", |_| weighted(FusedWeighting::Sigmoid, None, false)),
-        ("relu", |_| weighted(FusedWeighting::Relu, None, false)),
-        ("sparsemax-top", |_| weighted(FusedWeighting::Sparsemax, Some(4), false)),
-        ("entmax-top", |_| weighted(FusedWeighting::Entmax15, Some(4), false)),
-        ("alpha-entmax-top", |_| weighted(FusedWeighting::Entmax, Some(4), true)),
-        ("sigmoid-top", |_| weighted(FusedWeighting::Sigmoid, Some(4), true)),
-        ("next-example", |_| Arc::new(TopByOther(RuleScores::NextExample))),
-        ("initial-maps", |_| Arc::new(TopByOther(RuleScores::InitialMaps))),
-        ("places", |_| Arc::new(Places)),
+        ("sparsemax", |_| Ok(weighted(FusedWeighting::Sparsemax, None, false))),
+        ("entmax", |_| Ok(weighted(FusedWeighting::Entmax15, None, false))),
+        ("alpha-entmax", |_| Ok(weighted(FusedWeighting::Entmax, None, true))),
+        ("warm", |_| Ok(weighted(FusedWeighting::Softmax, None, true))),
+        ("sigmoid", |_| Ok(weighted(FusedWeighting::Sigmoid, None, false))),
+        ("relu", |_| Ok(weighted(FusedWeighting::Relu, None, false))),
+        ("sparsemax-top", |_| Ok(weighted(FusedWeighting::Sparsemax, Some(4), false))),
+        ("entmax-top", |_| Ok(weighted(FusedWeighting::Entmax15, Some(4), false))),
+        ("alpha-entmax-top", |_| Ok(weighted(FusedWeighting::Entmax, Some(4), true))),
+        ("sigmoid-top", |_| Ok(weighted(FusedWeighting::Sigmoid, Some(4), true))),
+        ("next-example", |_| Ok(Arc::new(TopByOther(RuleScores::NextExample)))),
+        ("initial-maps", |_| Ok(Arc::new(TopByOther(RuleScores::InitialMaps)))),
+        ("places", |_| Ok(Arc::new(Places))),
     ];
     build.into_iter().fold(Registry::standard(), |registry, (name, build)| {
         registry.with(MechanismInfo { name, build, ..full.clone() })

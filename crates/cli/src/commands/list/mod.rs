@@ -57,7 +57,7 @@ enum What {
     },
     /// The attention mechanisms
     ///
-    /// They are written `name`, `name:size` or `name:size+gN`, such as `full`, `topk:5` or `banded:5+g1`. `+gN`
+    /// They are written `name`, `name:value` or `name:key=value,key=value`, such as `full` or `topk:5`. `+gN`
     /// appends N learned global tokens to every sequence: they attend to all tokens, and all tokens attend to them.
     Mechanisms {
         /// Print JSON, with sources and limits

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::experiment::presets;
-use semfocus_core::{Request, Scale};
+use semfocus_core::{MechanismList, Request, Scale};
 use semfocus_lab::jobs::{Executor, Job};
 use semfocus_lab::{Lab, memory};
 use semfocus_store::{Created, Holder, Store, StoreError};
@@ -49,8 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "quick|medium|full")]
     scale: Option<Scale>,
     /// Mechanisms to compare instead of those of the experiment
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
-    mechanisms: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B,…")]
+    mechanisms: Option<Vec<MechanismList>>,
     /// Number of seeds, or the seeds themselves, such as 7,8,9
     ///
     /// A single number is a number of seeds: 3 means the first three of the study's. The list with the single seed 3 is
@@ -199,7 +199,7 @@ impl Args {
         Request {
             experiment,
             scale: self.scale,
-            mechanisms: self.mechanisms.clone(),
+            mechanisms: self.mechanisms.as_ref().map(|lists| lists.iter().flat_map(|list| list.0.clone()).collect()),
             seeds,
             epochs: self.epochs.map(|epochs| epochs as usize),
             overrides,
