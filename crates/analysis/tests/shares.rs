@@ -4,9 +4,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::evidence::causes::{HALF, JudgedShare, Kept, shares_of};
-use semfocus_analysis::stats::{
-    Share, TimeToTarget, Trio, log_rank_excess, normal_quantile, permuted_log_rank,
-};
+use semfocus_analysis::stats::{Share, TimeToTarget, Trio, log_rank_excess, normal_quantile, permuted_log_rank};
 
 const EXPERIMENTS: usize = 400;
 const CONTROLS: usize = 8;
@@ -25,8 +23,14 @@ struct World {
     budget: f64,
 }
 
-const ROOMY: World =
-    World { name: "spread of 20 %", epochs: [40.0, 8.0], spread: 0.2, of_seeds: 0.0, is_exponential: false, budget: 1e9 };
+const ROOMY: World = World {
+    name: "spread of 20 %",
+    epochs: [40.0, 8.0],
+    spread: 0.2,
+    of_seeds: 0.0,
+    is_exponential: false,
+    budget: 1e9,
+};
 
 const WORLDS: [World; 7] = [
     ROOMY,
@@ -83,18 +87,18 @@ fn simulate(world: &World, truth: f64, seeds: usize) -> Said {
             of_seeds.iter().map(|of_seed| world.time(&mut random, epochs, *of_seed)).collect()
         };
         let (full, reference) = (times(slow), times(fast));
-        let shares: Vec<Option<Share>> = (0..CONTROLS)
-            .map(|_| {
-                let sides = full.iter().zip(&reference).zip(times(of_control));
-                let trio = |((baseline, reference), control): ((&TimeToTarget, &TimeToTarget), TimeToTarget)| Trio {
-                    baseline: *baseline,
-                    reference: *reference,
-                    control,
-                };
-                Share::new(&sides.map(trio).collect::<Vec<Trio>>())
-            })
-            .collect();
-        let is_faster = permuted_log_rank(&reference, &full, 1).p_value < 0.05 && log_rank_excess(&reference, &full) > 0.0;
+        let shares: Vec<Option<Share>> =
+            (0..CONTROLS)
+                .map(|_| {
+                    let sides = full.iter().zip(&reference).zip(times(of_control));
+                    let trio = |((baseline, reference), control): ((&TimeToTarget, &TimeToTarget), TimeToTarget)| {
+                        Trio { baseline: *baseline, reference: *reference, control }
+                    };
+                    Share::new(&sides.map(trio).collect::<Vec<Trio>>())
+                })
+                .collect();
+        let is_faster =
+            permuted_log_rank(&reference, &full, 1).p_value < 0.05 && log_rank_excess(&reference, &full) > 0.0;
         let judged = shares_of(&shares, is_faster);
         for one in &judged {
             let Some(interval) = one.interval else { continue };
@@ -119,7 +123,9 @@ fn how_often_shares_are_misjudged() {
     // Up to 3.3 binomial standard errors.
     let limit = 0.05 + 3.3 * (0.05f64 * 0.95 / EXPERIMENTS as f64).sqrt();
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
-    println!("| | seeds | half: most or less | half missed | none: most | none missed | whole: less | whole missed | none judged | whole judged |");
+    println!(
+        "| | seeds | half: most or less | half missed | none: most | none missed | whole: less | whole missed | none judged | whole judged |"
+    );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut failures = Vec::new();
     for world in &WORLDS {
@@ -136,7 +142,9 @@ fn how_often_shares_are_misjudged() {
                 whole.judged,
             ];
             println!("| {} | {seeds} | {} |", world.name, shares.map(percent).join(" | "));
-            for (share, what) in shares.into_iter().zip(["half", "half missed", "none", "none missed", "whole", "whole missed"]) {
+            for (share, what) in
+                shares.into_iter().zip(["half", "half missed", "none", "none missed", "whole", "whole missed"])
+            {
                 if share > limit {
                     failures.push(format!("{}, {seeds} seeds, {what}: {}", world.name, percent(share)));
                 }

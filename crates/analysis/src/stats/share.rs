@@ -219,8 +219,7 @@ impl Share {
         let is_excluded = |seeds: usize| {
             let factor = self.seeds as f64 / seeds as f64;
             let Errors { control, both, reference } = self.spread;
-            let spread =
-                Errors { control: control * factor, both: both * factor, reference: reference * factor };
+            let spread = Errors { control: control * factor, both: both * factor, reference: reference * factor };
             let interval = Share { seeds, spread, ..*self }.interval(level);
             !interval.contains(share)
         };
@@ -278,9 +277,8 @@ mod tests {
 
     fn share(baseline: &[TimeToTarget], reference: &[TimeToTarget], control: &[TimeToTarget]) -> Share {
         let sides = baseline.iter().zip(reference).zip(control);
-        let trios: Vec<Trio> = sides
-            .map(|((&baseline, &reference), &control)| Trio { baseline, reference, control })
-            .collect();
+        let trios: Vec<Trio> =
+            sides.map(|((&baseline, &reference), &control)| Trio { baseline, reference, control }).collect();
         Share::new(&trios).unwrap()
     }
 
@@ -348,7 +346,8 @@ mod tests {
         let found = share(&[at(20.0); 5], &[at(3.0); 5], &[at(10.0); 5]);
         let interval = found.interval(0.05);
         // The true times may be anything from 19 to 20, from 2 to 3, and from 9 to 10.
-        let extremes = [(19.0f64, 2.5f64, 9.5f64), (20.0, 2.5, 9.5), (19.5, 2.0, 9.5), (19.5, 3.0, 9.5), (19.5, 2.5, 9.0)];
+        let extremes =
+            [(19.0f64, 2.5f64, 9.5f64), (20.0, 2.5, 9.5), (19.5, 2.0, 9.5), (19.5, 3.0, 9.5), (19.5, 2.5, 9.0)];
         for (full, fast, control) in extremes {
             let true_share = (full / control).ln() / (full / fast).ln();
             assert!(interval.contains(true_share), "{interval:?} and {true_share}");

@@ -214,7 +214,9 @@ mod tests {
         ] {
             assert_eq!(found(mechanism), Some(name));
         }
-        for other in ["oracle:9", "temperature:5", "banded:5+g1", "fixedk:5/full", "full@0,fixedk:5@3", "topk:5", "full", ""] {
+        for other in
+            ["oracle:9", "temperature:5", "banded:5+g1", "fixedk:5/full", "full@0,fixedk:5@3", "topk:5", "full", ""]
+        {
             assert_eq!(found(other), None, "{other}");
         }
     }

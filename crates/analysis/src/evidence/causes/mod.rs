@@ -191,13 +191,7 @@ pub fn shares_of(shares: &[Option<Share>], is_faster: bool) -> Vec<JudgedShare> 
             Some(interval) if interval.high < HALF => Kept::Less,
             _ => Kept::Undecided,
         };
-        JudgedShare {
-            speedup_interval: Some(share.speedup_interval(speedup_level)),
-            interval,
-            adjusted,
-            kept,
-            level,
-        }
+        JudgedShare { speedup_interval: Some(share.speedup_interval(speedup_level)), interval, adjusted, kept, level }
     });
     let nothing =
         JudgedShare { speedup_interval: None, interval: None, adjusted: 1.0, kept: Kept::Undecided, level: LEVEL };
@@ -233,5 +227,7 @@ fn no_shares(reference: &str, seeds: usize, p_value: f64) -> String {
     if seeds < 4 {
         return format!("shares take at least four seeds of {reference} and full attention, and there are {seeds}");
     }
-    format!("{reference} is not significantly faster than full attention here (p = {p_value:.3}), so there is no speed-up to explain")
+    format!(
+        "{reference} is not significantly faster than full attention here (p = {p_value:.3}), so there is no speed-up to explain"
+    )
 }

@@ -124,12 +124,7 @@ pub static EXPLANATIONS: [Explanation; 12] = [
     Explanation {
         name: "choice by content",
         because: "It chooses keys by their content, learned or not.",
-        tests: &[
-            alone("frozenk"),
-            without("hashk"),
-            without("fixedk").but(LACKS_MORE),
-            without("randomk").but(NOISE),
-        ],
+        tests: &[alone("frozenk"), without("hashk"), without("fixedk").but(LACKS_MORE), without("randomk").but(NOISE)],
     },
     Explanation {
         name: "learned choice",
