@@ -109,6 +109,8 @@ enum Command {
     Status(commands::status::Args),
     /// Compare the mechanisms of a run with full attention and say what it shows
     Compare(commands::compare::Args),
+    /// Say what causes the speed-up of top-k attention, from a run with controls
+    Explain(commands::explain::Args),
     /// Write figures, tables and a page that says what a run shows
     Report(commands::report::Args),
     /// Show everything about one trial
@@ -183,6 +185,7 @@ fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, E
         Command::Run(args) => return commands::run::run(&args, lab, out),
         Command::Status(args) => return commands::status::run(&args, out),
         Command::Compare(args) => return commands::compare::run(&args, out),
+        Command::Explain(args) => return commands::explain::run(&args, out),
         Command::Report(args) => return commands::report::run(&args, out),
         Command::Show(args) => return commands::show::run(&args, out),
         Command::Verify(args) => return commands::verify::run(&args, lab, out),

@@ -76,6 +76,11 @@ fn commands_of_the_page_on_evidence() {
 }
 
 #[test]
+fn commands_of_the_page_on_causes() {
+    assert_eq!(run_commands(include_str!("../../../docs/causes.md"), &Scratch::new("docs-causes")), 2);
+}
+
+#[test]
 fn commands_of_the_page_on_theory() {
     assert_eq!(run_commands(include_str!("../../../docs/theory.md"), &Scratch::new("docs-theory")), 2);
 }

@@ -38,6 +38,10 @@ fn every_field_is_documented() {
     check("run", &[&run[..], &["--dry-run"]].concat(), "", false);
     let trial = trials(&dir)[0].to_str().unwrap().to_owned();
     check("compare", &["compare", &dir, "--json"], "", true);
+    let file = scratch.file("controls.toml", &SMALL.replace("\"topk:", "\"randomk:3\", \"topk:"));
+    let controls = scratch.path("controls");
+    assert_eq!(semfocus(&["run", &file, "-o", &controls, "--epochs", "1", "--quiet"]).code, 0);
+    check("explain", &["explain", &controls, "--json"], "", true);
     check("status", &["status", &dir, "--json"], "", false);
     check("show", &["show", &trial, "--json"], "", false);
     check("report", &["report", &dir, "--json"], "", false);

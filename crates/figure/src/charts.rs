@@ -176,7 +176,27 @@ pub fn survival(y_label: &str, curves: &[Survival]) -> Figure {
 
 /// A forest plot: one row for each estimate, and a line where there is no effect.
 pub fn intervals(axis: Axis, no_effect: f64, estimates: &[Estimate]) -> Figure {
-    let mut marks = vec![Mark::Rule(Rule { at: Reference::X(no_effect), label: String::new() })];
+    let rule = Rule { at: Reference::X(no_effect), label: String::new() };
+    // The rows bear the names already.
+    Figure { legend: false, panels: vec![interval_panel("", axis, vec![rule], estimates)], ..Figure::default() }
+}
+
+/// A forest plot in groups, each with a title, over the same x axis. Reference lines without a text are drawn in all groups, those
+/// with one get it in the first.
+pub fn grouped_intervals(axis: &Axis, rules: &[Rule], groups: &[(&str, Vec<Estimate>)]) -> Figure {
+    let panel = |(index, (title, estimates)): (usize, &(&str, Vec<Estimate>))| {
+        let rules = rules.iter().map(|rule| match index {
+            0 => rule.clone(),
+            _ => Rule { label: String::new(), ..rule.clone() },
+        });
+        interval_panel(title, axis.clone(), rules.collect(), estimates)
+    };
+    let panels = groups.iter().enumerate().map(panel).collect();
+    Figure { legend: false, share_x: Sharing::All, panels, ..Figure::default() }
+}
+
+fn interval_panel(title: &str, x: Axis, rules: Vec<Rule>, estimates: &[Estimate]) -> Panel {
+    let mut marks: Vec<Mark> = rules.into_iter().map(Mark::Rule).collect();
     for (row, estimate) in estimates.iter().enumerate() {
         let (low, high) = estimate.interval.unwrap_or((End::At(estimate.value), End::At(estimate.value)));
         marks.push(Mark::Interval(Interval {
@@ -190,9 +210,7 @@ pub fn intervals(axis: Axis, no_effect: f64, estimates: &[Estimate]) -> Figure {
         }));
     }
     let y = Axis::categories("", estimates.iter().map(|estimate| estimate.series.name.clone()));
-    let panel = Panel { title: String::new(), x: axis, y, height: 12.0 * estimates.len() as f64 + 6.0, marks };
-    // The rows bear the names already.
-    Figure { legend: false, panels: vec![panel], ..Figure::default() }
+    Panel { title: title.to_owned(), x, y, height: 12.0 * estimates.len() as f64 + 6.0, marks }
 }
 
 /// A slope chart: one panel for each series, one line for each pair. Infinite values are drawn in a strip at the top.

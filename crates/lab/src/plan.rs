@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn every_preset_makes_a_plan_at_every_scale() {
         let names: Vec<String> = presets().iter().map(|preset| preset.name.clone()).collect();
-        assert_eq!(names.len(), 8 + 3 + 6 + 5 + 4 + 4 + 10 * 4, "{names:?}");
+        assert_eq!(names.len(), 8 + 2 + 3 + 6 + 5 + 4 + 4 + 10 * 4, "{names:?}");
         let lab = Lab::standard();
         for name in &names {
             let mut trials = Vec::new();

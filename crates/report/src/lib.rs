@@ -7,6 +7,7 @@
 //! | the style of a mechanism in all figures | [`palette`] |
 //! | the tables | [`tables`] |
 //! | a table as CSV, Markdown and LaTeX | [`table`], `latex.rs` |
+//! | the section about the causes of the speed-up | [`causes`] |
 //! | the section about probes and theory | [`theory`] |
 //! | the section about loss surfaces, with a rotatable view | [`surface`] |
 //! | the regions in which the conditions of the theory hold | [`regions`] |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a name that says everything needs no comment")]
 
+pub mod causes;
 mod grid;
 mod latex;
 pub mod page;

@@ -10,7 +10,7 @@ use semfocus_store::{Store, StoreError};
 
 use crate::pictures::Picture;
 use crate::section::Section;
-use crate::{page, pictures, surface, tables, theory};
+use crate::{causes, page, pictures, surface, tables, theory};
 
 /// Resolution of a PNG: good enough for print.
 const DPI: f32 = 300.0;
@@ -43,7 +43,8 @@ pub enum ReportError {
 pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError> {
     let (pictures, tables) = (pictures::pictures(evidence), tables::tables(evidence));
     let mut damage = Vec::new();
-    let sections = theory::section(evidence).into_iter().chain(surface::section(evidence, &mut damage));
+    let of_causes = causes::section(evidence).into_iter();
+    let sections = of_causes.chain(theory::section(evidence)).chain(surface::section(evidence, &mut damage));
     let sections: Vec<Section> = sections.collect();
     let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures));
     let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));

@@ -380,3 +380,64 @@ fn a_run_without_probes_and_surfaces_has_no_such_sections() {
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(!page.contains("id=\"theory\"") && !page.contains("id=\"surface\"") && !page.contains("<canvas"));
 }
+
+/// Full attention learns late, top-k and `oracle` early, half of the controls in between or never.
+fn with_controls(trial: &TrialSettings) -> Option<Fixture> {
+    let seed = semfocus_core::study::SEEDS.iter().position(|seed| *seed == trial.seed).unwrap();
+    let early = 2 + seed % 2;
+    Some(jump(match trial.mechanism.as_str() {
+        "full" => Some(16 + seed % 3),
+        "topk:5" | "oracle:5" | "stk:5" | "maskedk:5" => Some(early),
+        "antioracle:5" | "banded:5" => None,
+        "frozenk:5" => Some(5 + 3 * (seed % 2)),
+        "gradk:5" => Some(if seed == 0 { 20 } else { 15 }),
+        _ => Some(15 + (seed + 1) % 4),
+    }))
+}
+
+#[test]
+fn controls_get_a_section_with_a_figure() {
+    let scratch = scratch("causes");
+    let mechanisms = [
+        "full",
+        "topk:5",
+        "oracle:5",
+        "antioracle:5",
+        "fixedk:5",
+        "banded:5",
+        "shuffledk:5",
+        "hashk:5",
+        "frozenk:5",
+        "stk:5",
+        "gradk:5",
+        "maskedk:5",
+        "temperature:entropy=5",
+        "matchedgrad:5",
+        "sparsemax",
+    ];
+    let store = fixture::store(&scratch.0, &experiment("even-pairs", &mechanisms, 8), with_controls).unwrap();
+    let written = write(&store);
+    assert!(written.figures.contains(&"causes".to_owned()) && written.tables.contains(&"causes".to_owned()));
+    let page = std::fs::read_to_string(&written.page).unwrap();
+    for words in [
+        "top-k attention learns faster because it focuses on semantically relevant keys",
+        "knowing where to look</b> <span><span class=\"good\">supported</span>: enough by itself (oracle:5)",
+        "sparsity of any kind</b> <span><span class=\"bad\">excluded</span>: not enough by itself (fixedk:5, hashk:5)",
+        "renormalisation</b> <span><span class=\"bad\">excluded</span>: the speed-up remains without it (maskedk:5)",
+        "keeps k keys that are drawn once for each layer, head and query",
+        "told which keys matter",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let csv = std::fs::read_to_string(scratch.0.join("tables/causes.csv")).unwrap();
+    let oracle = csv.lines().find(|line| line.starts_with("oracle:5,8,8,")).unwrap();
+    assert!(oracle.contains(",1,") && oracle.contains(",most,topk:5,"), "{oracle}");
+    // Without controls there is no such section.
+    let other = self::scratch("no-causes");
+    assert!(!write(&finished(&other.0)).figures.contains(&"causes".to_owned()));
+    if let Ok(folder) = std::env::var("SEMFOCUS_KEEP") {
+        for file in ["figures/causes.png", "report.html"] {
+            std::fs::copy(scratch.0.join(file), Path::new(&folder).join(Path::new(file).file_name().unwrap())).unwrap();
+        }
+    }
+}

@@ -8,10 +8,12 @@
 //! | the verdicts in words, and their rules | [`verdict`] |
 //! | whether the experiment's claim holds | [`claim`] |
 //! | several runs compared with each other | [`across`] |
+//! | what causes the speed-up of top-k attention, from controls | [`causes`] |
 //! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
 pub mod accuracy;
 pub mod across;
+pub mod causes;
 pub mod claim;
 pub mod comparison;
 pub mod measures;

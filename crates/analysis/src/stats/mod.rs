@@ -6,6 +6,7 @@
 //! | how soon do trials reach their target, if some never do? | [`KaplanMeier`]: curve, restricted mean |
 //! | do two groups reach it equally soon? | [`permuted_log_rank`] |
 //! | do paired values differ, and within which interval? | [`SignFlips`]; by how much: [`Differences`] |
+//! | which share of one speed-up does another mechanism have? | [`Share`] |
 //! | what can luck alone reach? | [`binomial_tail`] |
 //! | which of several findings are significant? | [`holm`] |
 //! | medians, quantiles, the area under a curve | [`median`], [`quantile`](fn@quantile), [`area_under_curve`] |
@@ -31,6 +32,7 @@ pub mod paired;
 pub mod permutation;
 pub mod quantile;
 mod random;
+pub mod share;
 pub mod student;
 pub mod survival;
 
@@ -43,6 +45,7 @@ pub use normal::{normal_cdf, normal_quantile, two_sided};
 pub use paired::{Differences, EXACT_VALUES, SignFlips};
 pub use permutation::{Arrangements, DRAWS, MAX_ARRANGEMENTS, PermutationTest};
 pub use quantile::{area_under_curve, mean, median, quantile};
+pub use share::{Bounded, Share, Trio};
 pub use student::{student_quantile, student_two_sided};
 pub use survival::{KaplanMeier, RestrictedMean, Step, TimeToTarget};
 

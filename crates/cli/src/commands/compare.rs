@@ -10,6 +10,7 @@ use semfocus_analysis::evidence::{Evidence, GOAL, PointEvidence};
 use semfocus_core::{ExperimentError, Goal, settings};
 use semfocus_store::Store;
 
+use super::explain;
 use crate::damage::left_out;
 use crate::output::emit;
 use crate::text::paragraph;
@@ -171,6 +172,7 @@ fn print(found: &Evidence, show: &Args, out: &mut dyn Write) -> Result<(), Error
         writeln!(out)?;
         evidence::print_details(found, out)?;
     }
+    explain::print_summary(found, out)?;
     print_rules(show.rules, out)
 }
 

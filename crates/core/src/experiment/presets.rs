@@ -9,7 +9,7 @@ use crate::names::nearest;
 /// An experiment that comes with the program.
 #[derive(Clone, Debug)]
 pub struct Preset {
-    /// Its name: that of the file, and the letter of the panel if the file has panels.
+    /// Its name: that of the file, and that of the panel if the file has panels.
     pub name: String,
     file: &'static File,
     panel: Option<String>,
@@ -28,8 +28,8 @@ macro_rules! files {
     };
 }
 
-/// Tasks first, then figures.
-static FILES: [File; 23] = files![
+/// Tasks first, then causes, then figures.
+static FILES: [File; 24] = files![
     "even-pairs",
     "parity",
     "missing-duplicate",
@@ -38,6 +38,7 @@ static FILES: [File; 23] = files![
     "modular-arithmetic",
     "solve-equation",
     "listops",
+    "causes",
     "figure-1",
     "figure-2",
     "figure-3",

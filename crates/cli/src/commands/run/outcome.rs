@@ -11,6 +11,7 @@ use semfocus_store::{End, State, Store};
 use serde::Serialize;
 
 use super::Args;
+use crate::commands::explain::print_summary;
 use crate::output::emit;
 use crate::talk::say;
 use crate::text::{counted, duration, resume_command};
@@ -105,6 +106,7 @@ impl<'a> Outcome<'a> {
         if args.json || !self.interrupted {
             emit(out, args.json, self, |out| {
                 evidence::print(self.evidence, out)?;
+                print_summary(self.evidence, out)?;
                 // Without --quiet, the last line of all says where they are.
                 if args.quiet { Ok(writeln!(out, "\nresults    {}", self.dir.display())?) } else { Ok(()) }
             })?;

@@ -1,0 +1,96 @@
+//! `semfocus explain`, and what `compare` says at its end about a run with controls, on invented runs.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Scratch, semfocus};
+use semfocus_core::{AnyName, Experiment, Request, Scale, study};
+use semfocus_fixture::{self as fixture, Fixture};
+use semfocus_store::State;
+
+const EPOCHS: usize = 40;
+
+/// A run in which every trial reaches the target in the epoch that `epoch` gives for its mechanism and the number of its seed.
+fn invent(dir: &str, mechanisms: &[&str], epoch: impl Fn(&str, usize) -> Option<usize>) {
+    let request = Request {
+        experiment: "even-pairs".to_owned(),
+        scale: Some(Scale::Full),
+        mechanisms: Some(mechanisms.iter().map(|&mechanism| mechanism.to_owned()).collect()),
+        seeds: Some(8),
+        epochs: Some(EPOCHS),
+        ..Request::default()
+    };
+    let experiment = Experiment::resolve(&request, &AnyName).unwrap();
+    let store = fixture::store(Path::new(dir), &experiment, |trial| {
+        let seed = study::SEEDS.iter().position(|seed| *seed == trial.seed).unwrap();
+        let at = epoch(&trial.mechanism, seed);
+        let records = (1..=EPOCHS).map(|epoch| fixture::jump(epoch, at, 0.99)).collect();
+        Some(Fixture { records, state: State::Finished, probes: Vec::new() })
+    });
+    store.unwrap();
+}
+
+/// The sparse forward pass is fast, whichever keys it keeps; the band never learns.
+fn sparse_is_fast(mechanism: &str, seed: usize) -> Option<usize> {
+    match mechanism {
+        "full" | "temperature:entropy=5" | "gradk:5" => Some(28 + (3 * seed + mechanism.len()) % 7),
+        "banded:5" => None,
+        "frozenk:5" => Some([8, 24, 14, 11, 19, 14][seed % 6]),
+        _ => Some(6 + (seed + mechanism.len()) % 2),
+    }
+}
+
+const MECHANISMS: [&str; 9] = [
+    "full", "topk:5", "oracle:5", "fixedk:5", "banded:5", "frozenk:5", "stk:5", "gradk:5", "temperature:entropy=5",
+];
+
+#[test]
+fn controls_are_explained() {
+    let scratch = Scratch::new("explain");
+    let dir = scratch.path("run");
+    invent(&dir, &MECHANISMS, sparse_is_fast);
+    let explained = semfocus(&["explain", &dir]);
+    assert_eq!((explained.code, explained.stderr.as_str()), (0, ""));
+    let text = explained.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "question why does topk:5 learn faster than full attention? (speed-up 5.",
+        "answer not supported: ",
+        "few keys are enough, whichever they are (fixedk:5)",
+        "told which keys matter oracle:5 8/8 ",
+        "banded:5 0/8 <0.7",
+        "sparsity of any kind supported enough by itself (fixedk:5)",
+        "sparse gradient excluded not enough by itself (gradk:5); the speed-up remains without it (stk:5)",
+        "sharpness excluded not enough by itself (temperature:entropy=5)",
+        "these would be decided with so many seeds: frozenk:5 ",
+        "share: logarithm of this speed-up / logarithm of that of top-k",
+    ] {
+        assert!(text.contains(words), "{words}: {}", explained.stdout);
+    }
+    let widest = explained.stdout.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?} columns:\n{}", explained.stdout);
+    let json: serde_json::Value = serde_json::from_str(&semfocus(&["explain", &dir, "--json"]).stdout).unwrap();
+    assert_eq!(json[0]["claim"]["answer"], "not_supported");
+    assert_eq!(json[0]["controls"][0]["mechanism"], "oracle:5");
+    assert_eq!(json[0]["controls"][0]["kept"], "most");
+    assert_eq!(json[0]["controls"][2]["share"]["kind"], "at_most");
+    let compared = semfocus(&["compare", &dir]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let summary = "The claim that top-k attention learns faster because it focuses on semantically relevant keys is not \
+                   supported by the controls: ";
+    assert!(compared.contains(summary) && compared.contains("`semfocus explain RUN` shows the controls."), "{compared}");
+}
+
+#[test]
+fn what_cannot_be_explained_is_an_error_that_says_why() {
+    let scratch = Scratch::new("explain-nothing");
+    let dir = scratch.path("run");
+    invent(&dir, &["full", "topk:5", "banded:5"], sparse_is_fast);
+    let explained = semfocus(&["explain", &dir]);
+    assert_eq!((explained.code, explained.stdout.as_str()), (1, ""));
+    for words in ["it takes full, topk:k and a control with the same k", "this run has full, topk:5, banded:5", "run causes"] {
+        assert!(explained.stderr.contains(words), "{}", explained.stderr);
+    }
+    let other = semfocus(&["explain", &dir, "--of", "topk:9"]);
+    assert!(other.stderr.contains("topk:9 is not among the mechanisms of this run"), "{}", other.stderr);
+    assert!(!semfocus(&["compare", &dir]).stdout.contains("semfocus explain"));
+}
