@@ -359,7 +359,13 @@ fn a_trial_can_be_shown() {
     let short = format!("{dir}/{}", &id[..6]);
     let output = semfocus(&["show", &short]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    for part in [id.as_str(), "finished, 2 of 2 epochs", "model.d_model = 16", concat!("semfocus ", env!("CARGO_PKG_VERSION")), "last.safetensors"] {
+    for part in [
+        id.as_str(),
+        "finished, 2 of 2 epochs",
+        "model.d_model = 16",
+        concat!("semfocus ", env!("CARGO_PKG_VERSION")),
+        "last.safetensors",
+    ] {
         assert!(output.stdout.contains(part), "{part} in {}", output.stdout);
     }
     let output = semfocus(&["show", trial.to_str().unwrap(), "--json"]);
