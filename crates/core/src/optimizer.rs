@@ -76,6 +76,21 @@ impl Default for LrFactors {
 }
 
 impl LrFactors {
+    /// Both factors of each kind together.
+    pub fn times(&self, other: &LrFactors) -> Self {
+        LrFactors {
+            embedding: self.embedding * other.embedding,
+            query: self.query * other.query,
+            key: self.key * other.key,
+            value: self.value * other.value,
+            output: self.output * other.output,
+            hidden: self.hidden * other.hidden,
+            mlp_output: self.mlp_output * other.mlp_output,
+            classifier: self.classifier * other.classifier,
+            mechanism: self.mechanism * other.mechanism,
+        }
+    }
+
     /// The factor of a parameter, such as `blocks.0.attention.query.weight`; none if it is of no kind that has one.
     pub fn for_parameter(&self, name: &str) -> Option<f64> {
         let mut parts = name.split('.');

@@ -8,6 +8,7 @@ use semfocus_store::IndexEntry;
 use semfocus_tasks::Source;
 
 use crate::Lab;
+use crate::relevance::refusal;
 use crate::training::Schedule;
 
 /// One model to train.
@@ -131,6 +132,11 @@ impl Lab {
                         }
                     };
                     fill_in(experiment, &mut settings, &source)?;
+                    if let Ok(attention) = self.attention(mechanism)
+                        && let Some(reason) = refusal(&source, &attention)
+                    {
+                        return Err(experiment.error("task", reason));
+                    }
                     let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     let point = point.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect();
                     trials.push(Trial { id: TrialId::new(&settings), settings, point, source });

@@ -8,6 +8,7 @@ use semfocus_nn::parameters::set_parameters;
 use semfocus_store::checkpoint::{Refused, Values};
 use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialFolder};
 
+use crate::relevance::relevance;
 use crate::{Device, Lab, Trial};
 
 /// A trained model.
@@ -72,8 +73,9 @@ impl TrainedModel {
         let contents = |error: String| refused(Refused::Contents(error));
         let settings = &trial.settings;
         let attention = lab.attention(&settings.mechanism).map_err(|error| contents(error.to_string()))?;
+        let relevance = relevance(&trial.source, &attention);
         let model = Encoder::new(settings.model.clone(), attention, settings.seed, &device.plain());
-        let model = model.map_err(|error| contents(error.to_string()))?;
+        let model = model.map_err(|error| contents(error.to_string()))?.with_relevance(relevance);
         let model = set_parameters(model, tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
         Ok(TrainedModel { trial: trial.clone(), model, epoch })
     }

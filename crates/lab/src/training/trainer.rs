@@ -17,6 +17,7 @@ use semfocus_tasks::{Dataset, GenerateError, Split};
 use super::batches::{Batches, batch};
 use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
+use crate::relevance::relevance;
 use crate::trained_model::tensors;
 use crate::{Device, Lab, Trial};
 
@@ -61,15 +62,19 @@ impl Trainer {
         let length = data.train.width + attention.spec.globals;
         let flops = cost::flops(&settings.model, attention.mechanism.as_ref(), length).training;
         let schedule = Schedule::new(settings, data.train.len());
+        let relevance = relevance(&trial.source, &attention);
+        let mut optimizer = settings.training.optimizer;
+        optimizer.lr_factors = optimizer.lr_factors.times(&attention.mechanism.learning_rate_factors(length));
+        let model = Encoder::new(settings.model.clone(), attention, settings.seed, &device.autodiff())?;
         Ok(Trainer {
             trial: trial.clone(),
             data,
             schedule,
             batches: Batches::new(trial, schedule),
             flops,
-            model: Some(Encoder::new(settings.model.clone(), attention, settings.seed, &device.autodiff())?),
+            model: Some(model.with_relevance(relevance)),
             device: device.plain(),
-            optimizer: StandardOptimizer::new(settings.training.optimizer),
+            optimizer: StandardOptimizer::new(optimizer),
             progress: Progress::default(),
         })
     }
