@@ -10,9 +10,11 @@
 //!     family: Family::Control,
 //!     summary: "all keys, like full attention",
 //!     source: "an example",
-//!     size: None,
+//!     formula: "p = softmax(z)",
+//!     isolates: "nothing",
+//!     parameters: &[],
 //!     allows_globals: false,
-//!     build: |_| Arc::new(mechanisms::Full), // your type here
+//!     build: |_| Ok(Arc::new(mechanisms::Full)), // your type here
 //! };
 //!
 //! fn main() -> std::process::ExitCode {

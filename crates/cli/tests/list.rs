@@ -11,8 +11,14 @@ fn table_names_every_mechanism_within_80_columns() {
     let text = output.stdout;
     let starts: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     let forms: Vec<&str> = starts.iter().map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert_eq!(forms, ["mechanism", "full", "banded:w[+gN]", "block:b[+gN]", "topk:k", "bottomk:k", "randomk:k"]);
-    assert!(starts[4].contains("input-dependent") && starts[4].contains("yes"));
+    assert_eq!(forms[..4], ["mechanism", "full", "banded:w[+gN]", "block:b[+gN]"]);
+    assert_eq!(forms.len(), 33);
+    for form in ["topk:k[,ties=random]", "moba:block=8,k=2", "entmax[:alpha|learned]", "bigbird[:w=3,g=2,r=3]", "stk:k"]
+    {
+        assert!(forms.contains(&form), "{form}");
+    }
+    let topk = starts.iter().find(|line| line.starts_with("topk:")).unwrap();
+    assert!(topk.contains("input-dependent") && topk.contains("yes"));
     assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line), "{text}");
     assert!(output.stderr.is_empty());
 }
@@ -22,15 +28,20 @@ fn json_has_all_fields() {
     let entries: serde_json::Value = serde_json::from_str(&semfocus(&["list", "mechanisms", "--json"]).stdout).unwrap();
     let find = |name: &str| entries.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap().clone();
     let expected = serde_json::json!({
-        "form": "topk:k",
+        "form": "topk:k[,ties=random]",
         "example": "topk:5",
         "name": "topk",
         "family": "input-dependent",
         "summary": "the k keys with the highest scores: semantic focus",
+        "formula": "p = softmax of z over the k highest z",
+        "isolates": "semantic focus: a choice by the scores at hand",
         "source": "Gupta et al., Memory-efficient Transformers via Top-k Attention, 2021",
         "parameters": [{
             "name": "k", "meaning": "the number of kept keys", "whole": true, "min": 1, "max": 1_000_000, "words": [],
             "required": true, "default": null, "example": 5, "keyed": false,
+        }, {
+            "name": "ties", "meaning": "which of equal scores go first", "whole": false, "min": 1, "max": 0,
+            "words": ["first", "random"], "required": false, "default": "first", "example": "first", "keyed": true,
         }],
         "allows_globals": false,
         "fast_form": true,

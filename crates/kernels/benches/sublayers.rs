@@ -46,6 +46,7 @@ fn attention(criterion: &mut Criterion) {
                 layer: 0,
                 initial_maps: None,
                 tokens: &[],
+                relevant: &[],
                 visibility: Visibility::All,
                 weighting: FusedWeighting::Softmax,
                 numbers: &[HeadNumbers { temperature: 1.0, alpha: 1.5 }; 4],

@@ -77,6 +77,7 @@ fn weights(weighting: FusedWeighting, alpha: f64, scores: &[f64]) -> Vec<f64> {
         FusedWeighting::Entmax => entmax(alpha),
         FusedWeighting::Sigmoid => scores.iter().map(|z| 1.0 / (1.0 + count * (-z).exp())).collect(),
         FusedWeighting::Relu => scores.iter().map(|z| z.max(0.0) / count).collect(),
+        kind => panic!("{kind:?} depends on dropped keys, too"),
     }
 }
 
@@ -108,8 +109,12 @@ fn attention_definition(layer: &AttentionKernel, x: &[f64], parameters: &[Vec<f6
                         rule.select(&Row::of_scores(&scores), &mut kept);
                     }
                 }
-                let kept_scores: Vec<f64> = kept.iter().map(|&j| scores[j as usize]).collect();
-                for (&j, weight) in kept.iter().zip(weights(layer.weighting, alpha, &kept_scores)) {
+                let pick = |from: &[f64]| kept.iter().map(|&j| from[j as usize]).collect::<Vec<f64>>();
+                let kept_weights = match layer.weighting {
+                    FusedWeighting::MaskedSoftmax => pick(&weights(FusedWeighting::Softmax, alpha, &scores)),
+                    weighting => weights(weighting, alpha, &pick(&scores)),
+                };
+                for (&j, weight) in kept.iter().zip(kept_weights) {
                     let j = j as usize;
                     let weight = weight * factor(layer.weight_dropout, layer.weight_site, row, j);
                     for c in 0..head_width {
@@ -252,6 +257,7 @@ impl AttentionCase {
             layer: 0,
             initial_maps: None,
             tokens: &[],
+            relevant: &[],
             visibility: Visibility::All,
             weighting: FusedWeighting::Softmax,
             numbers: &NUMBERS[..heads],
@@ -320,7 +326,7 @@ fn attention_equals_its_definition_and_central_differences() {
 
 #[test]
 fn every_visibility_and_weighting_equals_its_definition_and_central_differences() {
-    use FusedWeighting::{Entmax, Entmax15, Relu, Sigmoid, Softmax, Sparsemax};
+    use FusedWeighting::{Entmax, Entmax15, MaskedSoftmax, Relu, Sigmoid, Softmax, Sparsemax};
     // Heads as wide as the model, whose maps are folded, and narrow ones; one token; more tokens than a block of queries.
     for shape in [(2, 1, 3, 2, 3), (2, 7, 5, 2, 3), (2, 19, 8, 1, 8), (3, 13, 20, 4, 5), (1, 61, 4, 1, 4)] {
         let case = AttentionCase::new(shape);
@@ -328,7 +334,7 @@ fn every_visibility_and_weighting_equals_its_definition_and_central_differences(
             let pattern = Selection::Pattern(Arc::new(case.pattern.visible(visibility)));
             let rule = Selection::Rule(Arc::new(TopKRule::highest(5)));
             for selection in [Selection::All, pattern, rule] {
-                for weighting in [Softmax, Sparsemax, Entmax15, Entmax, Sigmoid, Relu] {
+                for weighting in [Softmax, Sparsemax, Entmax15, Entmax, Sigmoid, Relu, MaskedSoftmax] {
                     let layer = case.layer(shape, &selection, 0.3);
                     check_attention(shape, &case, &AttentionKernel { visibility, weighting, ..layer });
                 }
@@ -419,7 +425,9 @@ fn all_bits() -> Vec<u32> {
         let incoming = values(8, batch * length * width);
         for selection in [Selection::All, Selection::Pattern(case.pattern.clone()), Selection::Rule(rule.clone())] {
             let layer = case.layer(shape, &selection, 0.1);
-            use FusedWeighting::{Entmax, Entmax15, Relu, Sigmoid, Softmax, Sparsemax};
+            use FusedWeighting::{
+                Entmax, Entmax15, GradientOfKept, MaskedSoftmax, Relu, Sigmoid, Softmax, Sparsemax, StraightThrough,
+            };
             for (visibility, weighting) in [
                 (Visibility::All, Softmax),
                 (Visibility::Causal, Softmax),
@@ -428,6 +436,9 @@ fn all_bits() -> Vec<u32> {
                 (Visibility::All, Entmax),
                 (Visibility::Causal, Sigmoid),
                 (Visibility::All, Relu),
+                (Visibility::All, StraightThrough),
+                (Visibility::Causal, GradientOfKept),
+                (Visibility::All, MaskedSoftmax),
             ] {
                 let selection = match &selection {
                     Selection::Pattern(pattern) => Selection::Pattern(Arc::new(pattern.visible(visibility))),

@@ -87,6 +87,7 @@ fn definition(weighting: FusedWeighting, alpha: f64, z: &[f64]) -> Vec<f64> {
         }
         Sigmoid => z.iter().map(|z| 1.0 / (1.0 + (n.ln() - z).exp())).collect(),
         Relu => z.iter().map(|z| z.max(0.0) / n).collect(),
+        kind => panic!("{kind:?} is not a function of one row of scores"),
     }
 }
 

@@ -23,6 +23,7 @@ mod lab;
 pub mod memory;
 pub mod plan;
 pub mod probing;
+pub mod relevance;
 pub mod spectrum;
 mod step_cost;
 pub mod surface;

@@ -8,6 +8,7 @@ use semfocus_nn::Encoder;
 use semfocus_store::{Checkpoint, IndexEntry};
 use semfocus_tasks::Source;
 
+use crate::relevance::refusal;
 use crate::training::{Schedule, TrainingError, with_stored_weights};
 use crate::{Device, Lab};
 
@@ -143,6 +144,11 @@ impl Lab {
                         }
                     };
                     fill_in(self, experiment, &mut settings, &source)?;
+                    if let Ok(attention) = self.trial_attention(&settings)
+                        && let Some(reason) = refusal(&source, &attention)
+                    {
+                        return Err(experiment.error("task", reason));
+                    }
                     let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     let point = point.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect();
                     trials.push(Trial { id: TrialId::new(&settings), settings, point, source });

@@ -8,6 +8,7 @@ use semfocus_nn::parameters::set_parameters;
 use semfocus_store::checkpoint::{Refused, Values};
 use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialFolder};
 
+use crate::relevance::relevance;
 use crate::{Device, Lab, Trial};
 
 /// A trained model.
@@ -75,7 +76,8 @@ impl TrainedModel {
         let stage = attention.stage_at(&checkpoint.progress);
         let trained = attention.stage(stage).clone();
         let model = Encoder::new(settings.model.clone(), trained, settings.seed, &device.plain());
-        let model = model.map_err(|error| contents(error.to_string()))?;
+        let relevance = relevance(&trial.source, &attention);
+        let model = model.map_err(|error| contents(error.to_string()))?.with_relevance(relevance);
         let model = set_parameters(model, tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
         let model = model.with_attention(attention.evaluation(stage).clone());
         let model = model.map_err(|error| contents(error.to_string()))?;

@@ -46,7 +46,7 @@ struct HeadTrace {
 
 fn traces(model: &Encoder, trial: &Trial) -> Vec<HeadTrace> {
     let tokens = batch(&training(trial), 0..SAMPLES, &Device::flex()).tokens;
-    let (_, layers) = model.trace(0, model.embedded(tokens), Pass::evaluation(trial.settings.seed, 0));
+    let (_, layers) = model.trace(0, model.embedded(tokens), None, Pass::evaluation(trial.settings.seed, 0));
     let mut all = Vec::new();
     for (layer, trace) in layers.iter().map(|layer| &layer.attention).enumerate() {
         let [batch, heads, queries, keys] = trace.scores.dims();

@@ -28,7 +28,7 @@ impl Mechanism for Warm {
         &[MechanismParameter { name: "temperature", initial: 1.5 }]
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>) -> HeadTensors {
+    fn numbers(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
         HeadTensors { temperature: parameters.map(|parameters| parameters.squeeze_dim(1)), ..HeadTensors::default() }
     }
 }

@@ -77,7 +77,10 @@ pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
         let numbers = match (parameter.whole, number) {
             (true, 0) => vec![1.0, 5.0, 9.0, length as f64, (length + 3) as f64],
             (true, _) => vec![1.0, 4.0, length as f64],
-            (false, _) => vec![parameter.min, 0.5 * (parameter.min + parameter.max), parameter.max],
+            (false, _) => {
+                let usual = SpecValue::from(parameter.example).number().unwrap_or(parameter.min);
+                vec![parameter.min, usual, parameter.max.min(10.0 * usual)]
+            }
         };
         let numbers = numbers.into_iter().filter(|number| (parameter.min..=parameter.max).contains(number));
         let words = parameter.words.iter().map(|word| SpecValue::Word((*word).to_owned()));
@@ -208,6 +211,13 @@ fn site(case: &Case, globals: usize) -> LayerSite {
         place: Key::new(case.seed).child(98),
         globals,
         tokens: (0..case.batch * case.length).map(|i| root.below(i as u32, 5) as usize).collect(),
+        relevant: (0..case.batch)
+            .map(|sequence| {
+                let place = |i: u32| root.child(5).below((2 * sequence) as u32 + i, case.length as u32);
+                let (one, other) = (place(0), place(1));
+                if one == other { vec![one] } else { vec![one.min(other), one.max(other)] }
+            })
+            .collect(),
         initial_maps: Some(Arc::new(InitialMaps { query: map(root.child(3)), key: map(root.child(4)) })),
     }
 }

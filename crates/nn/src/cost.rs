@@ -10,7 +10,7 @@ use semfocus_core::ModelConfig;
 use semfocus_kernels::{Row, RuleScores, Selection};
 
 use crate::block_attentions::BlockAttentions;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, Weighting};
 use crate::registry::Attention;
 
 /// Floating-point operations for one sequence.
@@ -28,7 +28,7 @@ const MAX_COUNTED: usize = 4096 * 4096;
 /// Operations for one sequence of `length` tokens, global tokens included.
 ///
 /// A mechanism that looks at the scores needs all of them once, to choose; everything else is needed for kept pairs only. A
-/// mechanism without a [`Selection`] is counted as if it kept every pair.
+/// mechanism without a [`Selection`], or whose weighting involves dropped keys, is counted as if it kept every pair.
 pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize) -> Flops {
     let one = |attention: &Attention| BlockFlops::new(config, attention.mechanism.as_ref(), length);
     let classifier = config.d_model as f64 * config.classes as f64;
@@ -53,7 +53,9 @@ impl BlockFlops {
     fn new(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Self {
         let (d, heads_width) = (config.d_model as f64, (config.heads * config.head_width()) as f64);
         let all_pairs = (0..length).map(|query| config.visibility.keys(query, length)).sum::<usize>() as f64;
+        let involves_all = matches!(mechanism.weighting(), Weighting::Known(kind) if kind.involves_dropped_keys());
         let (kept_pairs, pairs_to_choose_from) = match mechanism.selection(length) {
+            _ if involves_all => (all_pairs, 0.0),
             None | Some(Selection::All) => (all_pairs, 0.0),
             Some(Selection::Pattern(kept)) => (kept.visible(config.visibility).pairs() as f64, 0.0),
             Some(Selection::Rule(rule)) => {

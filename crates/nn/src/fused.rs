@@ -14,11 +14,11 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
 use semfocus_kernels as kernels;
 use semfocus_kernels::{AttentionSaved, Dropout, HeadNumbers, Key, LinearGradient, MlpSaved, RowObserver};
 
-use crate::mechanism::{FastForm, HeadTensors, Mechanism};
+use crate::mechanism::{FastForm, HeadTensors, LayerShape, Mechanism};
 use crate::model::{AttentionWeights, Linear, MlpWeights, TokenRows};
 use crate::sublayer::{AttentionSettings, LayerSite, MlpSettings, site};
 
@@ -40,8 +40,9 @@ pub fn attention(
     settings: &AttentionSettings,
     site: &LayerSite,
 ) -> Tensor<3> {
+    let shape = settings.shape(x.dims()[1], &x.device());
     let inputs = AttentionInputs {
-        numbers: head_numbers(weights, mechanism, settings.heads, &x.device()).into_dispatch(),
+        numbers: head_numbers(learned(weights), mechanism, &shape).into_dispatch(),
         x: x.into_dispatch(),
         query: LinearInputs::from(&weights.query),
         key: LinearInputs::from(&weights.key),
@@ -66,7 +67,7 @@ pub fn attention_observed<O: RowObserver>(
     observer: &O,
 ) -> (Tensor<3>, Vec<O::Observation>) {
     let device = x.device();
-    let numbers = head_numbers(weights, mechanism, settings.heads, &device);
+    let numbers = head_numbers(learned(weights), mechanism, &settings.shape(x.dims()[1], &device));
     let [x, numbers] = [x.into_data(), numbers.into_data()].map(Primitive::from_data);
     let inputs = AttentionInputs::<Flex>::from_weights(x, weights, numbers);
     let call = AttentionCall { form: form.clone(), settings: settings.clone(), site: site.clone() };
@@ -88,27 +89,25 @@ pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key
     Tensor::from_dispatch(Dispatch::mlp_sublayer(inputs, call))
 }
 
+/// The parameters of the mechanism, if it has any.
+fn learned(weights: &AttentionWeights) -> Option<Tensor<2>> {
+    weights.mechanism.as_ref().map(|parameters| parameters.val())
+}
+
 /// The numbers of the heads, `[heads, 2]`: temperature and α.
-fn head_numbers(weights: &AttentionWeights, mechanism: &dyn Mechanism, heads: usize, device: &Device) -> Tensor<2> {
-    let parameters = weights.mechanism.as_ref().map(|parameters| parameters.val());
-    let HeadTensors { temperature, alpha } = mechanism.numbers(parameters);
+fn head_numbers(parameters: Option<Tensor<2>>, mechanism: &dyn Mechanism, shape: &LayerShape) -> Tensor<2> {
+    let HeadTensors { temperature, alpha } = mechanism.numbers(parameters, shape);
     let HeadNumbers { temperature: default_temperature, alpha: default_alpha } = HeadNumbers::default();
-    let or = |numbers: Option<Tensor<1>>, default| numbers.unwrap_or_else(|| Tensor::full([heads], default, device));
+    let or = |numbers: Option<Tensor<1>>, default: f32| numbers.unwrap_or_else(|| shape.constant(default.into()));
     Tensor::stack(vec![or(temperature, default_temperature), or(alpha, default_alpha)], 1)
 }
 
 /// The same as plain numbers. Most mechanisms have the default ones, and need no tensors for them.
-fn head_number_values(
-    weights: &AttentionWeights,
-    mechanism: &dyn Mechanism,
-    heads: usize,
-    device: &Device,
-) -> Vec<HeadNumbers> {
-    let parameters = weights.mechanism.as_ref().map(|parameters| parameters.val());
-    if let HeadTensors { temperature: None, alpha: None } = mechanism.numbers(parameters) {
-        return vec![HeadNumbers::default(); heads];
+fn head_number_values(weights: &AttentionWeights, mechanism: &dyn Mechanism, shape: &LayerShape) -> Vec<HeadNumbers> {
+    if let HeadTensors { temperature: None, alpha: None } = mechanism.numbers(learned(weights), shape) {
+        return vec![HeadNumbers::default(); shape.heads];
     }
-    let numbers: Vec<f32> = head_numbers(weights, mechanism, heads, device).into_data().iter::<f32>().collect();
+    let numbers: Vec<f32> = head_numbers(learned(weights), mechanism, shape).into_data().iter::<f32>().collect();
     number_pairs(&numbers)
 }
 
@@ -174,7 +173,8 @@ impl EncoderCall<'_> {
             .blocks
             .into_iter()
             .map(|BlockCall { mechanism, form, attention, attention_settings, mlp, mlp_settings, site }| {
-                let numbers = head_number_values(attention, mechanism, attention_settings.heads, &device);
+                let shape = attention_settings.shape(length, &device);
+                let numbers = head_number_values(attention, mechanism, &shape);
                 let attention = AttentionInputs::<Flex>::from_weights(no_rows(), attention, no_numbers());
                 let mlp = MlpInputs::<Flex> {
                     x: no_rows(),
@@ -234,14 +234,16 @@ impl EncoderCall<'_> {
 pub(crate) fn parameter_gradient(
     weights: &AttentionWeights,
     mechanism: &dyn Mechanism,
+    shape: &LayerShape,
     gradients: &[HeadNumbers],
 ) -> Option<Vec<f32>> {
-    let parameters = weights.mechanism.as_ref()?.val();
+    // A leaf of its own: autodiff need not track the parameters of a model that one operator trains.
+    let parameters = weights.mechanism.as_ref()?.val().detach().require_grad();
     let heads = gradients.len();
     let device = parameters.device();
     let gradients = gradients.iter().flat_map(|gradient| [gradient.temperature, gradient.alpha]).collect::<Vec<f32>>();
     let gradients = Tensor::<2>::from_data(TensorData::new(gradients, [heads, 2]), &device);
-    let along = head_numbers(weights, mechanism, heads, &device).mul(gradients).sum().backward();
+    let along = head_numbers(Some(parameters.clone()), mechanism, shape).mul(gradients).sum().backward();
     Some(parameters.grad(&along)?.into_data().iter::<f32>().collect())
 }
 
@@ -385,7 +387,8 @@ impl AttentionInputs<Flex> {
 
     /// The kernel for these tensors; `numbers` are their [`head_numbers`](Self::head_numbers).
     fn kernel<'a>(&'a self, numbers: &'a [HeadNumbers], call: &'a AttentionCall) -> kernels::AttentionKernel<'a> {
-        let AttentionCall { form, settings, site: LayerSite { layer, key, place, tokens, initial_maps, .. } } = call;
+        let AttentionCall { form, settings, site } = call;
+        let LayerSite { layer, key, place, tokens, relevant, initial_maps, .. } = site;
         let shape = self.x.shape();
         kernels::AttentionKernel {
             layer: *layer,
@@ -393,6 +396,7 @@ impl AttentionInputs<Flex> {
             visibility: form.visibility,
             initial_maps: initial_maps.as_ref().map(|maps| maps.views()),
             tokens,
+            relevant,
             place_site: *place,
             length: shape[1],
             width: shape[2],

@@ -54,13 +54,13 @@ pub mod values;
 mod weighting;
 
 pub use block_attentions::BlockAttentions;
-pub use mechanism::{FastForm, HeadTensors, Mechanism, MechanismParameter, Site, Weighting};
-pub use model::{Encoder, Pass, TokenRows};
+pub use mechanism::{Content, FastForm, HeadTensors, LayerShape, Mechanism, MechanismParameter, Site, Weighting};
+pub use model::{BothEnds, Encoder, Pass, Relevance, TokenRows};
 pub use observer::{LayerTrace, ObservedLayer};
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Family, MechanismInfo, Registry};
 pub use semfocus_core::{
-    Activation, ConfigError, Engine, Key, MechanismSpec, ModelConfig, Quirks, Schedule, Visibility,
+    Activation, ConfigError, Engine, Key, LrFactors, MechanismSpec, ModelConfig, Quirks, Schedule, Visibility,
 };
 pub use semfocus_kernels::{
     Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection,

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Int, Tensor};
-use semfocus_core::Visibility;
+use burn::tensor::{Bool, DType, Device, Int, Tensor, activation};
+use semfocus_core::{LrFactors, Visibility};
 use semfocus_kernels::{FusedWeighting, Key, RuleScores, Selection};
 
 use crate::weighting::{self, WeightFunction};
@@ -29,6 +29,8 @@ pub struct Site {
     pub visibility: Visibility,
     /// Token ids of all sequences, one after the other. Empty if the input of the model was not made of tokens.
     pub tokens: Arc<[usize]>,
+    /// The positions of every sequence that its label depends on, ascending; empty if they are not known.
+    pub relevant: Arc<[Vec<u32>]>,
 }
 
 impl Site {
@@ -51,6 +53,20 @@ impl Site {
                 let hidden = visible_keys(&scores).bool_not().expand(scores.dims());
                 scores.mask_fill(hidden, value)
             }
+        }
+    }
+
+    /// Every key that its query sees.
+    pub(crate) fn visible(&self, scores: &Tensor<4>) -> Tensor<4, Bool> {
+        let all = Tensor::<4, Int>::ones(scores.dims(), &scores.device()).greater_elem(0);
+        self.only_visible(all, scores)
+    }
+
+    /// The keys of a mask that their query sees.
+    pub(crate) fn only_seen(&self, mask: Tensor<4, Bool>, scores: &Tensor<4>) -> Tensor<4, Bool> {
+        match self.visibility {
+            Visibility::All => mask,
+            Visibility::Causal => mask.bool_and(visible_keys(scores)),
         }
     }
 
@@ -100,6 +116,39 @@ pub struct HeadTensors {
     pub alpha: Option<Tensor<1>>,
 }
 
+/// The sizes of a layer that the numbers of its heads may depend on.
+#[derive(Clone, Debug)]
+pub struct LayerShape {
+    /// Number of heads.
+    pub heads: usize,
+    /// Tokens of a sequence, global tokens included.
+    pub length: usize,
+    /// Factor of the scores that the model has, besides `1 / √d_head`.
+    pub inverse_temperature: f64,
+    /// Where the numbers are to be.
+    pub device: Device,
+    /// The precision they are to have.
+    pub dtype: DType,
+}
+
+impl LayerShape {
+    /// The same number for all heads.
+    pub fn constant(&self, value: f64) -> Tensor<1> {
+        Tensor::full([self.heads], value, (&self.device, self.dtype))
+    }
+}
+
+/// Queries and keys of a layer, each `[batch, heads, length, d_head]`.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The queries.
+    pub query: Tensor<4>,
+    /// The keys.
+    pub key: Tensor<4>,
+    /// A score is this times the product of a query and a key.
+    pub scale: f64,
+}
+
 /// An attention mechanism.
 pub trait Mechanism: Send + Sync + std::fmt::Debug {
     /// Reference form of the choice: which keys every query keeps (true), at least one each.
@@ -107,6 +156,24 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
     /// `scores` is `[batch, heads, queries, keys]`, in f32 or f64. The choice is not differentiated. In causal attention
     /// [`Site::hide`] replaces the scores of keys that a query does not see; such keys are dropped whatever this returns.
     fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool>;
+
+    /// As [`keep`](Self::keep), for a choice that depends on more of queries and keys than their scores. Such a mechanism has no
+    /// fast form.
+    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, site: &Site) -> Tensor<4, Bool> {
+        let _ = content;
+        self.keep(scores, site)
+    }
+
+    /// Whether the choice depends on the positions that the label of a sequence depends on.
+    fn needs_relevance(&self) -> bool {
+        false
+    }
+
+    /// Factors of the learning rate in training with sequences of `length` tokens, besides those of the settings.
+    fn learning_rate_factors(&self, length: usize) -> LrFactors {
+        let _ = length;
+        LrFactors::default()
+    }
 
     /// The scores that [`keep`](Self::keep) gets. The weights always come from the query's own scores.
     fn scores(&self) -> RuleScores {
@@ -130,9 +197,9 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
         &[]
     }
 
-    /// The numbers of the heads from the learned ones, `[heads, parameters]`, which are given if there are any.
-    fn numbers(&self, parameters: Option<Tensor<2>>) -> HeadTensors {
-        let _ = parameters;
+    /// The numbers of the heads, from the learned ones, `[heads, parameters]`, if there are any.
+    fn numbers(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
+        let _ = (parameters, shape);
         HeadTensors::default()
     }
 }
@@ -148,7 +215,15 @@ pub enum Weighting {
 
 impl Weighting {
     /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`; `alpha` is `[1, heads, 1, 1]`.
-    pub fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>, alpha: Tensor<4>) -> Tensor<4> {
+    pub fn weights(
+        &self,
+        scores: Tensor<4>,
+        kept: Tensor<4, Bool>,
+        alpha: Tensor<4>,
+        content: &Content,
+        site: &Site,
+    ) -> Tensor<4> {
+        let of_all = |scores: Tensor<4>| activation::softmax(site.hide(scores, f32::NEG_INFINITY), 3);
         match self {
             Weighting::Known(FusedWeighting::Softmax) => weighting::softmax(scores, kept),
             Weighting::Known(FusedWeighting::Sparsemax) => weighting::entmax(scores, kept, alpha.full_like(2.0)),
@@ -156,7 +231,16 @@ impl Weighting {
             Weighting::Known(FusedWeighting::Entmax) => weighting::entmax(scores, kept, alpha),
             Weighting::Known(FusedWeighting::Sigmoid) => weighting::sigmoid(scores, kept),
             Weighting::Known(FusedWeighting::Relu) => weighting::relu(scores, kept),
-            Weighting::Custom(function) => function.weights(scores, kept),
+            Weighting::Known(FusedWeighting::StraightThrough) => {
+                let forward = weighting::softmax(scores.clone(), kept);
+                weighting::with_gradient_of(forward, of_all(scores))
+            }
+            Weighting::Known(FusedWeighting::GradientOfKept) => {
+                let forward = of_all(scores.clone());
+                weighting::with_gradient_of(forward, weighting::softmax(scores, kept))
+            }
+            Weighting::Known(FusedWeighting::MaskedSoftmax) => of_all(scores).mask_fill(kept.bool_not(), 0.0),
+            Weighting::Custom(function) => function.weights(scores, kept, content),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_core::{ConfigError, Engine, ModelConfig};
+use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig};
 use semfocus_kernels::{Dropout, Key, LinearGradient, RowObserver, RuleScores};
 
 use crate::block_attentions::BlockAttentions;
@@ -90,6 +90,26 @@ pub struct Encoder {
     /// Query and key maps of every layer before training, if its mechanism asks for them.
     #[module(skip)]
     initial_maps: Vec<Option<Arc<InitialMaps>>>,
+    /// Finds relevant positions, for mechanisms that ask.
+    #[module(skip)]
+    relevance: Option<Arc<dyn Relevance>>,
+}
+
+/// Finds the positions of a sequence that its label depends on.
+pub trait Relevance: Send + Sync + std::fmt::Debug {
+    /// The relevant positions, ascending.
+    fn positions(&self, tokens: &[usize]) -> Vec<u32>;
+}
+
+/// Calls the first and the last position of every sequence relevant: for tests and for measuring time.
+#[derive(Clone, Copy, Debug)]
+pub struct BothEnds;
+
+impl Relevance for BothEnds {
+    fn positions(&self, tokens: &[usize]) -> Vec<u32> {
+        let last = tokens.len() as u32 - 1;
+        if last == 0 { vec![0] } else { vec![0, last] }
+    }
 }
 
 /// Everything besides the tokens that determines a forward pass: its random decisions, and whether it trains.
@@ -122,6 +142,8 @@ impl Pass {
 #[derive(Clone, Debug)]
 pub struct TokenRows {
     pub(crate) ids: Arc<[usize]>,
+    /// The relevant positions of every sequence, if the mechanism asks for them.
+    pub(crate) relevant: Arc<[Vec<u32>]>,
     pub(crate) sequences: usize,
     pub(crate) length: usize,
 }
@@ -165,6 +187,7 @@ impl Encoder {
             embedding: init.parameter("embedding", [tokens, d_model], 0.1),
             blocks: (0..config.blocks).map(|layer| init.block(layer, &config, attention.of_block(layer))).collect(),
             initial_maps: initial_maps(&init, &config, &attention),
+            relevance: None,
             seed,
             classifier: Linear {
                 weight: init.parameter("classifier.weight", [d_model, classes], 0.1),
@@ -176,9 +199,26 @@ impl Encoder {
         })
     }
 
+    /// The model with something that finds relevant positions, which some mechanisms need.
+    pub fn with_relevance(mut self, relevance: Option<Arc<dyn Relevance>>) -> Self {
+        self.relevance = relevance;
+        self
+    }
+
+    /// A model with the same mechanism, initial weights and relevant positions, but other settings.
+    pub fn rebuilt(&self, config: ModelConfig, device: &Device) -> Result<Self, ConfigError> {
+        Ok(Self::new(config, self.attention.clone(), self.seed, device)?.with_relevance(self.relevance.clone()))
+    }
+
     /// Settings the model was built with.
     pub fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// Factors of the learning rate that the mechanism of each block asks for, for sequences of `length` tokens.
+    pub(crate) fn learning_rate_factors(&self, length: usize) -> Vec<LrFactors> {
+        let length = length + self.attention.globals();
+        self.attention.for_blocks(self.blocks.len(), |attention| attention.mechanism.learning_rate_factors(length))
     }
 
     /// The attention of its blocks.
@@ -230,12 +270,19 @@ impl Encoder {
     /// The logits for `x`, `[batch, length, d_model]`, as the input of block number `first`, and what this and all later blocks
     /// did. In the reference form, in evaluation and without any dropout.
     ///
-    /// [`embedded`](Self::embedded) gives the `x` of block 0 for some tokens.
-    pub fn trace(&self, first: usize, x: Tensor<3>, pass: Pass) -> (Tensor<2>, Vec<LayerTrace>) {
+    /// [`embedded`](Self::embedded) gives the `x` of block 0 for some tokens. Mechanisms that look at tokens need them besides.
+    pub fn trace(
+        &self,
+        first: usize,
+        x: Tensor<3>,
+        tokens: Option<&TokenRows>,
+        pass: Pass,
+    ) -> (Tensor<2>, Vec<LayerTrace>) {
         let mut tracer = Tracer::default();
         let pass = Pass { training: false, ..pass };
-        let no_tokens: Arc<[usize]> = Arc::new([]);
-        let logits = self.forward_blocks(first, x, &no_tokens, &pass, false, &mut tracer);
+        let [sequences, length, _] = x.dims();
+        let none = TokenRows { ids: Arc::new([]), relevant: Arc::new([]), sequences, length };
+        let logits = self.forward_blocks(first, x, tokens.unwrap_or(&none), &pass, false, &mut tracer);
         (logits, tracer.into_layers())
     }
 
@@ -246,7 +293,7 @@ impl Encoder {
     fn forward_rows(&self, tokens: &TokenRows, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
         let fused = self.is_fused();
         let x = self.embed(tokens, pass, if fused { fused::embedding } else { reference::embedding });
-        self.forward_blocks(0, x, &tokens.ids, pass, fused, observer)
+        self.forward_blocks(0, x, tokens, pass, fused, observer)
     }
 
     /// The blocks from number `first` on, then the classifier: the only loop over the blocks besides
@@ -255,7 +302,7 @@ impl Encoder {
         &self,
         first: usize,
         mut x: Tensor<3>,
-        tokens: &Arc<[usize]>,
+        tokens: &TokenRows,
         pass: &Pass,
         fused: bool,
         observer: &mut impl Observer,
@@ -291,22 +338,37 @@ impl Encoder {
         })
     }
 
-    fn site(&self, layer: usize, pass: &Pass, tokens: &Arc<[usize]>) -> LayerSite {
+    fn site(&self, layer: usize, pass: &Pass, tokens: &TokenRows) -> LayerSite {
         LayerSite {
             layer,
             key: pass.layer(layer),
             place: streams::key(self.seed, Stream::Dropout).child(PLACES).child(layer as u64),
             globals: self.attention.globals(),
-            tokens: tokens.clone(),
+            tokens: tokens.ids.clone(),
+            relevant: tokens.relevant.clone(),
             initial_maps: self.initial_maps[layer].clone(),
         }
     }
 
     /// Tokens of `[batch, length]` as the model sees them, padding and global tokens added.
+    ///
+    /// # Panics
+    /// If the mechanism asks for relevant positions and the model was not given what [finds them](Self::with_relevance).
     pub fn token_rows(&self, tokens: Tensor<2, Int>) -> TokenRows {
+        let relevant = match self.attention.attentions().iter().any(|one| one.mechanism.needs_relevance()) {
+            true => self.relevant_positions(&tokens),
+            false => Arc::new([]),
+        };
         let tokens = self.append_globals(self.pad(tokens));
         let [sequences, length] = tokens.dims();
-        TokenRows { ids: tokens.into_data().iter::<i64>().map(|id| id as usize).collect(), sequences, length }
+        TokenRows { ids: ids(tokens).into(), relevant, sequences, length }
+    }
+
+    fn relevant_positions(&self, tokens: &Tensor<2, Int>) -> Arc<[Vec<u32>]> {
+        let relevance = self.relevance.as_ref();
+        let relevance =
+            relevance.unwrap_or_else(|| panic!("`{}` is not told which positions are relevant", self.attention));
+        ids(tokens.clone()).chunks(tokens.dims()[1]).map(|tokens| relevance.positions(tokens)).collect()
     }
 
     /// Logits of all sequences in evaluation, row by row: the same as [`forward`](Self::forward) up to rounding, but without
@@ -322,7 +384,10 @@ impl Encoder {
         }
         let batches = tokens.ids.chunks(EVALUATION_BATCH * tokens.length).zip(0..);
         let logits = batches.flat_map(|(ids, number)| {
-            let batch = TokenRows { ids: ids.into(), sequences: ids.len() / tokens.length, length: tokens.length };
+            let sequences = ids.len() / tokens.length;
+            let first = number as usize * EVALUATION_BATCH;
+            let relevant = tokens.relevant.get(first..first + sequences).unwrap_or(&[]).into();
+            let batch = TokenRows { ids: ids.into(), relevant, sequences, length: tokens.length };
             // The first batch has the key of the pass, as in `forward`; the others have keys far from those of the layers.
             let key = if number == 0 { pass.key } else { pass.key.child(u64::MAX - number) };
             let pass = Pass { key, ..pass };
@@ -352,7 +417,8 @@ impl Encoder {
             gradients.extend(maps([attention.value, attention.output]));
             if block.attention.mechanism.is_some() {
                 let mechanism = self.attention.of_block(layer).mechanism.as_ref();
-                gradients.push(fused::parameter_gradient(&block.attention, mechanism, &attention.numbers));
+                let shape = self.attention_settings(0, pass).shape(tokens.length, &self.embedding.val().device());
+                gradients.push(fused::parameter_gradient(&block.attention, mechanism, &shape, &attention.numbers));
             }
             gradients.extend(maps([mlp.hidden, mlp.output]));
         }
@@ -374,7 +440,7 @@ impl Encoder {
                 attention_settings: self.attention_settings(layer, pass),
                 mlp,
                 mlp_settings: self.mlp_settings(pass),
-                site: self.site(layer, pass, &tokens.ids),
+                site: self.site(layer, pass, tokens),
             });
         Some(EncoderCall {
             positions: self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype()),
@@ -459,6 +525,10 @@ fn initial_maps(
     let asks = |layer: &usize| attention.of_block(*layer).mechanism.scores() == RuleScores::InitialMaps;
     let maps = |layer: usize| Some(layer).filter(asks).map(|layer| Arc::new(init.initial_maps(layer, config)));
     (0..config.blocks).map(maps).collect()
+}
+
+fn ids(tokens: Tensor<2, Int>) -> Vec<usize> {
+    tokens.into_data().iter::<i64>().map(|id| id as usize).collect()
 }
 
 /// The same tokens at the end of every sequence.

@@ -74,12 +74,14 @@ pub fn set_parameters(
     if let Some(name) = parameters.keys().find(|name| !known.contains(name)) {
         return Err(ParameterError::Unknown(name.clone()));
     }
-    Ok(map(model, |name, present| (parameters.remove(name).expect("checked above"), present.dtype())))
+    Ok(map(model, Tracking::AsBefore, |name, present| {
+        (parameters.remove(name).expect("checked above"), present.dtype())
+    }))
 }
 
 /// The model with all its parameters in double precision, for finite differences.
 pub fn to_f64(model: Encoder) -> Encoder {
-    map(model, |_, present| (present, DType::F64))
+    map(model, Tracking::AsBefore, |_, present| (present, DType::F64))
 }
 
 /// Called with every parameter and its name.
@@ -107,11 +109,36 @@ pub(crate) fn visit(model: &Encoder, visitor: &mut impl Visit) {
     model.visit(&mut Named { path: Vec::new(), visitor });
 }
 
+/// Whether autodiff tracks parameters that replace others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    /// If it tracked those that they replace.
+    AsBefore,
+    /// Yes: a loss has gradients in them.
+    On,
+    /// No. Autodiff remembers every tracked parameter until a backward pass, so a model that is trained without one must not
+    /// have tracked parameters after each step.
+    Off,
+}
+
+/// The model with parameters that autodiff tracks.
+pub(crate) fn tracked(model: Encoder) -> Encoder {
+    map(model, Tracking::On, |_, present| {
+        let dtype = present.dtype();
+        (present, dtype)
+    })
+}
+
 /// Replaces every parameter, in the order of the model, by what `new` returns for its name and present values: the new values
 /// and their precision.
-pub(crate) fn map(model: Encoder, new: impl FnMut(&str, TensorData) -> (TensorData, DType)) -> Encoder {
+pub(crate) fn map(
+    model: Encoder,
+    tracking: Tracking,
+    new: impl FnMut(&str, TensorData) -> (TensorData, DType),
+) -> Encoder {
     struct Named<F> {
         path: Vec<String>,
+        tracking: Tracking,
         new: F,
     }
     impl<F: FnMut(&str, TensorData) -> (TensorData, DType)> ModuleMapper for Named<F> {
@@ -124,11 +151,17 @@ pub(crate) fn map(model: Encoder, new: impl FnMut(&str, TensorData) -> (TensorDa
         fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let name = self.path.join(".");
             parameter.map(|value| {
-                let (device, trains) = (value.device(), value.is_require_grad());
+                let device = value.device();
+                let is_tracked = match self.tracking {
+                    Tracking::AsBefore => value.is_require_grad(),
+                    Tracking::On => true,
+                    Tracking::Off => false,
+                };
                 let (data, dtype) = (self.new)(&name, value.into_data());
-                Tensor::from_data(data, (&device, dtype)).set_require_grad(trains)
+                let value = Tensor::from_data(data, (&device, dtype));
+                if is_tracked { value.require_grad() } else { value }
             })
         }
     }
-    model.map(&mut Named { path: Vec::new(), new })
+    model.map(&mut Named { path: Vec::new(), tracking, new })
 }

@@ -3,9 +3,9 @@
 
 use burn::tensor::{Int, Tensor, TensorData, activation, module};
 use semfocus_core::Activation;
-use semfocus_kernels::{Dropout, Key, RuleScores};
+use semfocus_kernels::{Dropout, FusedWeighting, Key, RuleScores};
 
-use crate::mechanism::{HeadTensors, Mechanism};
+use crate::mechanism::{Content, HeadTensors, LayerShape, Mechanism, Weighting};
 use crate::model::{AttentionWeights, MlpWeights, TokenRows};
 use crate::sublayer::{AttentionSettings, AttentionTrace, InitialMaps, LayerSite, MlpSettings, site};
 
@@ -37,7 +37,14 @@ pub fn attention(
     let [batch, length, _] = x.dims();
     let AttentionSettings { heads, d_head, visibility, .. } = *settings;
     let split_heads = |t: Tensor<3>| t.reshape([batch, length, heads, d_head]).swap_dims(1, 2);
-    let numbers = mechanism.numbers(weights.mechanism.as_ref().map(|parameters| parameters.val()));
+    let shape = LayerShape {
+        heads,
+        length,
+        inverse_temperature: settings.inverse_temperature,
+        device: x.device(),
+        dtype: x.dtype(),
+    };
+    let numbers = mechanism.numbers(weights.mechanism.as_ref().map(|parameters| parameters.val()), &shape);
     let HeadTensors { temperature, alpha } = numbers;
     let per_head = |numbers: Tensor<1>| numbers.reshape([1, heads, 1, 1]);
 
@@ -46,6 +53,7 @@ pub fn attention(
     let key = split_heads(weights.key.forward(normed.clone())); // [batch, heads, keys, d_head]
     let value = split_heads(weights.value.forward(normed.clone())); // [batch, heads, keys, d_head]
 
+    let content = Content { query: query.clone(), key: key.clone(), scale: settings.score_scale() };
     let mut scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale()); // [batch, heads, queries, keys]
     if let Some(temperature) = temperature {
         scores = scores.mul(per_head(temperature));
@@ -63,9 +71,13 @@ pub fn attention(
         }
     };
     let place = site.of_mechanism(visibility);
-    let kept = place.only_visible(mechanism.keep(&choice_scores, &place), &scores);
+    let kept = place.only_visible(mechanism.keep_by_content(&choice_scores, &content, &place), &scores);
     let alpha = alpha.unwrap_or_else(|| Tensor::full([heads], 1.5, (&scores.device(), scores.dtype())));
-    let attention = mechanism.weighting().weights(scores.clone(), kept.clone(), per_head(alpha));
+    let weighting = mechanism.weighting();
+    let attention = weighting.weights(scores.clone(), kept.clone(), per_head(alpha), &content, &place);
+    // The gradient says nothing about which keys have a weight.
+    let is_dense = matches!(weighting, Weighting::Known(FusedWeighting::GradientOfKept));
+    let kept = if is_dense { place.visible(&scores) } else { kept };
     let trace = AttentionTrace { scores, kept, weights: attention.clone(), visibility };
 
     let attention = dropout(attention, &settings.weight_dropout, site.key.child(site::ATTENTION_WEIGHTS));

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use burn::tensor::{DType, Device};
 use semfocus_core::mechanism::{is_key, is_name};
-use semfocus_core::{MechanismSpec, Schedule, Visibility};
+use semfocus_core::{LrFactors, MechanismSpec, Schedule, SpecValue, Visibility};
 use semfocus_kernels::{FusedWeighting, Row, Selection};
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::{FastForm, Mechanism};
+use crate::mechanism::{FastForm, LayerShape, Mechanism};
 use crate::mechanisms;
 use crate::spec::{self, SpecError};
 use crate::values::{Otherwise, Parameter, Values};
@@ -22,7 +23,9 @@ pub enum Family {
     InputAgnostic,
     /// Kept keys are chosen by the scores of the input at hand.
     InputDependent,
-    /// A deliberately unhelpful choice, to measure what the helpful one contributes.
+    /// Every key takes part, with other weights than those of the baseline.
+    Dense,
+    /// It differs from another mechanism in one respect, to tell causes apart.
     Control,
 }
 
@@ -32,6 +35,7 @@ impl std::fmt::Display for Family {
             Family::Baseline => "baseline",
             Family::InputAgnostic => "input-agnostic",
             Family::InputDependent => "input-dependent",
+            Family::Dense => "dense",
             Family::Control => "control",
         })
     }
@@ -48,6 +52,10 @@ pub struct MechanismInfo {
     pub summary: &'static str,
     /// Where it comes from: authors, title, year.
     pub source: &'static str,
+    /// Its definition: how the weights `p` of a query follow from its scores `z`.
+    pub formula: &'static str,
+    /// What a comparison with it shows.
+    pub isolates: &'static str,
     /// The values that it takes, in the order in which they are written.
     pub parameters: &'static [Parameter],
     /// Whether `+gN` may follow.
@@ -58,22 +66,30 @@ pub struct MechanismInfo {
 }
 
 impl MechanismInfo {
-    /// How the mechanism is written, with letters for the numbers: `topk:k[,ties=random]`, `banded:w[+gN]`.
+    /// How the mechanism is written: `topk:k[,ties=random]`, `moba:block=8,k=2`, `banded:w[+gN]`. What may be left out is in
+    /// brackets; numbers with a key are examples.
     pub fn form(&self) -> String {
-        let mut form = self.name.to_owned();
-        for (number, parameter) in self.parameters.iter().enumerate() {
+        let is_required = |parameter: &Parameter| parameter.otherwise == Otherwise::Required;
+        let written = |number: usize, parameter: &Parameter| {
             let Parameter { name, words, .. } = parameter;
-            let number_or_word = if parameter.min > parameter.max { words.join("|") } else { (*name).to_owned() };
-            let value = match parameter.min > parameter.max || words.is_empty() {
-                true => number_or_word,
-                false => format!("{name}|{}", words.join("|")),
-            };
-            let sign = if number == 0 { ':' } else { ',' };
-            let written = match number == 0 && !parameter.keyed {
-                true => format!("{sign}{value}"),
-                false => format!("{sign}{name}={value}"),
-            };
-            form += &if parameter.otherwise == Otherwise::Required { written } else { format!("[{written}]") };
+            match number == 0 && !parameter.keyed {
+                true => [&[*name], *words].concat().join("|"),
+                // Of words, the first is the usual one.
+                false if parameter.min > parameter.max => format!("{name}={}", words[words.len() - 1]),
+                false => format!("{name}={}", SpecValue::from(parameter.example)),
+            }
+        };
+        let part = |required: bool| {
+            let parameters = self.parameters.iter().enumerate().filter(|(_, p)| is_required(p) == required);
+            parameters.map(|(number, parameter)| written(number, parameter)).collect::<Vec<_>>().join(",")
+        };
+        let (required, optional) = (part(true), part(false));
+        let mut form = self.name.to_owned();
+        if !required.is_empty() {
+            form += &format!(":{required}");
+        }
+        if !optional.is_empty() {
+            form += &format!("[{}{optional}]", if required.is_empty() { ':' } else { ',' });
         }
         form + if self.allows_globals { "[+gN]" } else { "" }
     }
@@ -110,6 +126,9 @@ impl Attention {
     /// then it is full attention under another name.
     pub fn acts_as_full(&self, length: usize, visibility: Visibility) -> bool {
         let Some(form) = FastForm::new(self.mechanism.as_ref(), length, visibility) else { return false };
+        if self.mechanism.learning_rate_factors(length) != LrFactors::default() {
+            return false;
+        }
         let visible = |query: usize| if visibility == Visibility::All { length } else { query + 1 };
         let keeps_all = match &form.selection {
             Selection::All => true,
@@ -121,7 +140,15 @@ impl Attention {
                 kept.len() == length
             }),
         };
-        keeps_all && form.weighting == FusedWeighting::Softmax && self.spec.globals == 0
+        let is_softmax = form.weighting == FusedWeighting::Softmax || form.weighting.involves_dropped_keys();
+        keeps_all && is_softmax && self.spec.globals == 0 && !self.changes_scores(length)
+    }
+
+    /// Whether scores are multiplied with anything.
+    fn changes_scores(&self, length: usize) -> bool {
+        let (device, dtype) = (Device::flex(), DType::F32);
+        let shape = LayerShape { heads: 1, length, inverse_temperature: 1.0, device, dtype };
+        !self.mechanism.parameters().is_empty() || self.mechanism.numbers(None, &shape).temperature.is_some()
     }
 }
 

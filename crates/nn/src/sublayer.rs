@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Tensor};
+use burn::tensor::{Bool, DType, Device, Tensor};
 use semfocus_core::{Activation, Visibility};
 use semfocus_kernels::{Dropout, Key, LinearView, RowObserver, RowReader};
 
-use crate::mechanism::Site;
+use crate::mechanism::{LayerShape, Site};
 
 /// Epsilon of every layer norm.
 pub use semfocus_core::model::NORM_EPSILON;
@@ -41,6 +41,8 @@ pub struct LayerSite {
     pub globals: usize,
     /// Token ids of all sequences, if the input is made of tokens.
     pub tokens: Arc<[usize]>,
+    /// The relevant positions of every sequence, for mechanisms that ask; empty if they are not known.
+    pub relevant: Arc<[Vec<u32>]>,
     /// Query and key map of the layer before training, for mechanisms that choose by them.
     pub initial_maps: Option<Arc<InitialMaps>>,
 }
@@ -48,7 +50,8 @@ pub struct LayerSite {
 impl LayerSite {
     /// A layer of an input that is not made of tokens.
     pub fn new(layer: usize, key: Key, globals: usize) -> Self {
-        LayerSite { layer, key, place: Key::new(0), globals, tokens: Arc::new([]), initial_maps: None }
+        let (tokens, relevant) = (Arc::new([]), Arc::new([]));
+        LayerSite { layer, key, place: Key::new(0), globals, tokens, relevant, initial_maps: None }
     }
 
     /// What a mechanism sees of it.
@@ -60,6 +63,7 @@ impl LayerSite {
             globals: self.globals,
             visibility,
             tokens: self.tokens.clone(),
+            relevant: self.relevant.clone(),
         }
     }
 }
@@ -104,6 +108,12 @@ impl AttentionSettings {
     /// A score is this times the product of a query and a key.
     pub fn score_scale(&self) -> f64 {
         self.inverse_temperature / (self.d_head as f64).sqrt()
+    }
+
+    /// The layer for sequences of `length` tokens, in single precision.
+    pub(crate) fn shape(&self, length: usize, device: &Device) -> LayerShape {
+        let AttentionSettings { heads, inverse_temperature, .. } = *self;
+        LayerShape { heads, length, inverse_temperature, device: device.clone(), dtype: DType::F32 }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use burn::module::Param;
 use burn::tensor::{Gradients, Int, Tensor, activation};
+use semfocus_core::optimizer::LrFactors;
 
 use crate::model::{Encoder, Pass};
 pub use crate::optimizer::{Optimizer, Parameter, Sgd};
-use crate::parameters::{self, Visit};
+use crate::parameters::{self, Tracking, Visit};
 
 /// Mean cross-entropy of `logits`, `[batch, classes]`, against `labels`, `[batch]`.
 pub fn loss(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
@@ -30,7 +31,8 @@ pub struct StepReport {
     pub gradient_norm: f64,
 }
 
-/// One training step: forward, backward, clipping of the joint gradient norm, update.
+/// One training step: forward, backward, clipping of the joint gradient norm, update. Autodiff does not track the parameters of the
+/// model that it returns.
 pub fn step(
     model: Encoder,
     optimizer: &mut impl Optimizer,
@@ -39,16 +41,18 @@ pub fn step(
     learning_rate: f64,
     max_gradient_norm: f64,
 ) -> (Encoder, StepReport) {
+    let factors = model.learning_rate_factors(batch.tokens.dims()[1]);
     let (loss, mut gradients) = loss_and_gradients(&model, batch, pass);
     let gradient_norm = clip_global_norm(&mut gradients, max_gradient_norm);
     let report = StepReport { loss, gradient_norm };
     optimizer.begin_step();
     let mut number = 0;
-    let model = parameters::map(model, |name, mut value| {
+    let model = parameters::map(model, Tracking::Off, |name, mut value| {
         let values = value.as_mut_slice::<f32>().expect("models are trained in single precision");
         // A parameter that the loss does not depend on stays as it is.
         if let Some(gradient) = &gradients[number] {
-            optimizer.update(Parameter { number, name }, values, gradient, learning_rate);
+            let factor = mechanism_factor(&factors, name);
+            optimizer.update(Parameter { number, name }, values, gradient, factor * learning_rate);
         }
         number += 1;
         let dtype = value.dtype();
@@ -57,14 +61,21 @@ pub fn step(
     (model, report)
 }
 
+/// The factor of the learning rate that the mechanism of a parameter's block asks for.
+fn mechanism_factor(blocks: &[LrFactors], name: &str) -> f64 {
+    let block = name.strip_prefix("blocks.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+    block.and_then(|block| blocks.get(block)?.for_parameter(name)).unwrap_or(1.0)
+}
+
 /// Mean loss of a batch and the gradients of all parameters, in the order of the model: by one operator for the whole model if the
 /// engine and the model allow it, if not by autodiff.
 fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, Vec<Option<Vec<f32>>>) {
     let classes: Vec<usize> = batch.labels.to_data().iter::<i64>().map(|label| label as usize).collect();
     let tokens = model.token_rows(batch.tokens.clone());
     model.gradients(&tokens, &classes, &pass).unwrap_or_else(|| {
+        let model = parameters::tracked(model.clone());
         let loss = loss(model.forward(batch.tokens, pass), batch.labels);
-        (loss.clone().into_scalar::<f64>(), parameter_gradients(model, loss.backward()))
+        (loss.clone().into_scalar::<f64>(), parameter_gradients(&model, loss.backward()))
     })
 }
 

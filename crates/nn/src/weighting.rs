@@ -4,10 +4,17 @@
 
 use burn::tensor::{Bool, Tensor, activation};
 
+use crate::mechanism::Content;
+
 /// A weighting in tensor code.
 pub trait WeightFunction: Send + Sync + std::fmt::Debug {
-    /// Differentiable weights from scores and kept keys; dropped keys get 0.
-    fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4>;
+    /// Differentiable weights from scores and kept keys, or from the queries and keys themselves; dropped keys get 0.
+    fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>, content: &Content) -> Tensor<4>;
+}
+
+/// The values of `forward` with the gradient of `backward`.
+pub(crate) fn with_gradient_of(forward: Tensor<4>, backward: Tensor<4>) -> Tensor<4> {
+    forward.without_autodiff().add(backward.clone().sub(backward.without_autodiff()))
 }
 
 pub(crate) fn softmax(scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {

@@ -3,7 +3,7 @@
 mod common;
 
 use burn::tensor::Device;
-use common::{labels, mechanisms, tokens};
+use common::{labels, mechanisms, relevant, tokens};
 use semfocus_nn::conformance::{Case, Scores, check, specs};
 use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Registry, Visibility, parameters, train};
 
@@ -28,7 +28,13 @@ fn check_all(length: usize, cases: impl Fn(usize) -> Vec<Case>) {
         for spec in specs(info, length) {
             for case in cases(length) {
                 // Equal scores may lie exactly on the threshold of sparsemax, where its gradient jumps: rounding decides.
-                if spec.starts_with("sparsemax") && case.scores == Scores::Ties {
+                // So may the means of two blocks in moba be equal.
+                let jumps = ["sparsemax", "entmax:2", "moba"];
+                if case.scores == Scores::Ties && jumps.iter().any(|name| spec.starts_with(name)) {
+                    continue;
+                }
+                // The gradient of a temperature is the product of a map with its gradient, in which huge numbers cancel.
+                if case.scores == Scores::Huge && spec == "ssmax" {
                     continue;
                 }
                 for visibility in [Visibility::All, Visibility::Causal] {
@@ -163,7 +169,7 @@ fn whole_models_agree() {
                         engine,
                         ..ModelConfig::new(4, 3)
                     };
-                    Encoder::new(config, registry.parse(&spec).unwrap(), 5, &device).unwrap()
+                    relevant(Encoder::new(config, registry.parse(&spec).unwrap(), 5, &device).unwrap())
                 };
                 let run = |engine| {
                     let model = build(engine);
@@ -203,7 +209,7 @@ fn training_steps_agree() {
             let step = |engine| {
                 let base = ModelConfig { dropout: 0.1, engine, visibility, ..ModelConfig::new(4, 3) };
                 let config = ModelConfig { d_model, d_head, heads, blocks: 2, d_mlp: 20, ..base };
-                let model = Encoder::new(config, attention.clone(), 5, &device).unwrap();
+                let model = relevant(Encoder::new(config, attention.clone(), 5, &device).unwrap());
                 let batch = train::Batch { tokens: tokens(9, 12, 4, &device), labels: labels(9, 3, &device) };
                 let (model, report) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1e3);
                 (report, parameters::named_parameters(&model))

@@ -3,7 +3,7 @@
 mod common;
 
 use burn::tensor::{Device, Tensor};
-use common::{small_specs, tokens};
+use common::{relevant, small_specs, tokens};
 use semfocus_nn::{
     Encoder, Engine, LayerSite, LayerTrace, ModelConfig, ObservedRow, Pass, Registry, RowObserver, reference,
 };
@@ -43,11 +43,12 @@ fn model(spec: &str, engine: Engine, change: impl Fn(&mut ModelConfig)) -> Encod
     let mut config =
         ModelConfig { d_model: 16, heads: 2, blocks: 3, d_mlp: 8, dropout: 0.2, engine, ..ModelConfig::new(4, 3) };
     change(&mut config);
-    Encoder::new(config, Registry::standard().parse(spec).unwrap(), 3, &Device::flex()).unwrap()
+    relevant(Encoder::new(config, Registry::standard().parse(spec).unwrap(), 3, &Device::flex()).unwrap())
 }
 
 fn trace(model: &Encoder, pass: Pass) -> (Tensor<2>, Vec<LayerTrace>) {
-    model.trace(0, model.embedded(tokens(BATCH, LENGTH, 4, &Device::flex())), pass)
+    let tokens = tokens(BATCH, LENGTH, 4, &Device::flex());
+    model.trace(0, model.embedded(tokens.clone()), Some(&model.token_rows(tokens)), pass)
 }
 
 fn close(a: &[f32], b: &[f32]) -> bool {
@@ -120,7 +121,7 @@ fn a_trace_may_start_at_any_block_and_has_no_dropout() {
     }
     // From the second block on, with what the first one made of the tokens.
     let after = reference::mlp(after, &whole.blocks[0].mlp, &whole.mlp_settings(&pass), pass.layer(0));
-    let (later_logits, later) = whole.trace(1, after, pass);
+    let (later_logits, later) = whole.trace(1, after, None, pass);
     assert_eq!(later_logits.to_data(), logits.to_data());
     assert_eq!(later.len(), 2);
     assert_eq!(later[1].attention.scores.to_data(), layers[2].attention.scores.to_data());

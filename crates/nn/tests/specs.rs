@@ -1,6 +1,6 @@
 //! How mechanisms are written and read, and what a wrong one is answered.
 
-use semfocus_nn::{Family, MechanismSpec, Registry};
+use semfocus_nn::{Family, MechanismInfo, MechanismSpec, Registry};
 
 fn parse(text: &str) -> Result<MechanismSpec, String> {
     Registry::standard().parse(text).map(|attention| attention.spec).map_err(|error| error.to_string())
@@ -37,6 +37,12 @@ fn other_spellings_are_printed_in_one_way() {
     assert_eq!(parse("topk:005").unwrap().to_string(), "topk:5");
     assert_eq!(parse("topk:k=5").unwrap().to_string(), "topk:5");
     assert_eq!(parse("topk:5.0").unwrap().to_string(), "topk:5");
+    assert_eq!(parse("topk:ties=random,k=5").unwrap().to_string(), "topk:5,ties=random");
+    assert_eq!(parse("topk:5,ties=first").unwrap().to_string(), "topk:5", "defaults are left out");
+    assert_eq!(parse("moba:k=2,block=8").unwrap().to_string(), "moba:block=8,k=2");
+    assert_eq!(parse("entmax:1.50").unwrap().to_string(), "entmax");
+    assert_eq!(parse("entmax:alpha=learned").unwrap().to_string(), "entmax:learned");
+    assert_eq!(parse("bigbird:r=5,w=3").unwrap().to_string(), "bigbird:r=5");
 }
 
 #[test]
@@ -55,6 +61,12 @@ fn values_that_are_wrong() {
     assert_eq!(message("banded:5,6"), "`6` in `banded:5,6` has no key; `banded` takes `w`, e.g. `banded:5`");
     assert_eq!(message("banded:5,w=6"), "`banded:5,w=6` gives `w` twice; write for instance `banded:5`");
     assert_eq!(message("banded:width=6"), "`banded` has no value `width`; it takes `w`, e.g. `banded:5`");
+    assert_eq!(message("moba:8"), "`8` in `moba:8` has no key; `moba` takes `block` and `k`, e.g. `moba:block=8,k=2`");
+    assert_eq!(message("moba:k=2"), "`moba` needs `block` (the number of keys in a block), e.g. `moba:block=8,k=2`");
+    assert!(message("topk:5,ties=last").contains("`last` in `topk:5,ties=last` is not `first` or `random`"));
+    assert!(message("entmax:learnt").contains("is not a number or `learned`"));
+    assert!(message("topp:1.5").contains("must be at most 1"));
+    assert!(message("temperature:3,entropy=5").contains("a factor and an entropy do not go together"));
     for huge in ["topk:1000001", "topk:99999999999999999999999999"] {
         let limit =
             "must be at most 1000000 (the number of kept keys; more than a sequence is long makes no difference)";
@@ -88,7 +100,8 @@ fn names_that_are_wrong() {
     assert_eq!(meant("ful:3").unwrap(), "`full`?");
     assert_eq!(meant("band:9+g1"), Some("`banded:9+g1`?".to_owned()));
     assert_eq!(meant("blok:9+g0"), Some("`block:9`?".to_owned()));
-    let known = "known are `full`, `banded`, `block`, `topk`, `bottomk` and `randomk`";
+    let names: Vec<String> = Registry::standard().iter().map(|info| format!("`{}`", info.name)).collect();
+    let known = format!("known are {} and {}", names[..names.len() - 1].join(", "), names[names.len() - 1]);
     assert_eq!(message("longformer"), format!("unknown attention mechanism `longformer`; {known}"));
     assert_eq!(message(":5"), format!("unknown attention mechanism ``; {known}"));
     assert_eq!(message("  "), format!("no attention mechanism given; {known}"));
@@ -139,4 +152,16 @@ fn a_name_is_registered_once() {
     let registry = Registry::standard();
     let topk = registry.get("topk").unwrap().clone();
     let _ = registry.with(topk);
+}
+
+#[test]
+fn the_documentation_has_every_mechanism() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mechanisms.md")).unwrap();
+    for info in Registry::standard().iter() {
+        let MechanismInfo { family, formula, source, isolates, .. } = &info;
+        let form = info.form().replace('|', "\\|");
+        let formula = formula.replace('|', "\\|");
+        let row = format!("| `{form}` | {family} | {formula} | {isolates} | {source} |");
+        assert!(page.contains(&row), "docs/mechanisms.md lacks the row\n{row}");
+    }
 }

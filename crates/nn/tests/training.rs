@@ -1,7 +1,8 @@
 //! Training as a whole: the same bits with any number of threads, and short pinned loss curves.
 
+mod common;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::conformance::specs;
 use semfocus_nn::optimizer::{LrFactors, Rule};
 use semfocus_nn::{Encoder, Engine, Key, ModelConfig, OptimizerConfig, Pass, Registry, StandardOptimizer};
 use semfocus_nn::{parameters, train};
@@ -20,7 +21,7 @@ fn even_pairs(step: u64, batch: usize, length: usize) -> train::Batch {
 /// Trains from a fixed start and returns the model with the loss of every step.
 fn run(config: ModelConfig, mechanism: &str, length: usize, steps: u64) -> (Encoder, Vec<f64>) {
     let attention = Registry::standard().parse(mechanism).unwrap();
-    let mut model = Encoder::new(config, attention, 1, &Device::flex().autodiff()).unwrap();
+    let mut model = common::relevant(Encoder::new(config, attention, 1, &Device::flex().autodiff()).unwrap());
     let mut optimizer = train::Sgd;
     let losses = (0..steps).map(|step| {
         let batch = even_pairs(step, 25, length);
@@ -44,7 +45,7 @@ fn threads_do_not_change_a_bit() {
         let config =
             ModelConfig { d_model: 24, d_mlp: 40, heads: 2, blocks: 2, dropout: 0.1, engine, ..ModelConfig::new(2, 2) };
         for info in registry.iter() {
-            let spec = &specs(info, length)[usize::from(!info.parameters.is_empty())];
+            let spec = &info.example().to_string();
             let with_threads = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| {
@@ -112,7 +113,9 @@ fn reference_engine_trains_a_random_mechanism_like_the_fused_one() {
 
 fn small_model(mechanism: &str) -> Encoder {
     let config = ModelConfig { d_model: 12, d_mlp: 10, blocks: 2, dropout: 0.0, ..ModelConfig::new(2, 2) };
-    Encoder::new(config, Registry::standard().parse(mechanism).unwrap(), 1, &Device::flex().autodiff()).unwrap()
+    common::relevant(
+        Encoder::new(config, Registry::standard().parse(mechanism).unwrap(), 1, &Device::flex().autodiff()).unwrap(),
+    )
 }
 
 fn values(model: &Encoder) -> Vec<(String, Vec<f32>)> {

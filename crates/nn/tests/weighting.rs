@@ -8,8 +8,8 @@ use burn::tensor::{Bool, Device, Tensor};
 use common::{labels, tokens};
 use semfocus_nn::mechanisms::TopK;
 use semfocus_nn::{
-    Attention, Encoder, Engine, FastForm, Mechanism, MechanismInfo, ModelConfig, Pass, Registry, Selection, Site,
-    Visibility, WeightFunction, Weighting, parameters, train,
+    Attention, Content, Encoder, Engine, FastForm, Mechanism, MechanismInfo, ModelConfig, Pass, Registry, Selection,
+    Site, Visibility, WeightFunction, Weighting, parameters, train,
 };
 
 /// The keys of `topk:3`, all with the same weight.
@@ -20,7 +20,7 @@ struct UniformTopK;
 struct Uniform;
 
 impl WeightFunction for Uniform {
-    fn weights(&self, _scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
+    fn weights(&self, _scores: Tensor<4>, kept: Tensor<4, Bool>, _: &Content) -> Tensor<4> {
         let kept = kept.float();
         kept.clone().div(kept.sum_dim(3))
     }

@@ -31,6 +31,8 @@ pub(crate) const WITHIN: MechanismInfo = MechanismInfo {
     family: Family::InputDependent,
     summary: "the keys whose score is at most m below the best one",
     source: "an example",
+    formula: "p = softmax of z over z >= max z - m",
+    isolates: "the spread of the kept scores",
     parameters: &[Parameter::number("m", "the margin below the best score", 0.0, 100.0, 2.0)],
     allows_globals: false,
     build: |values| Ok(Arc::new(Within { margin: values.number("m") as f32 })),

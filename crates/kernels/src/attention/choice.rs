@@ -53,6 +53,7 @@ impl AttentionKernel<'_> {
         let (mut kept, mut pairs) = (KeptKeys::with_capacity(self.length), Vec::new());
         let mut row_keys = Vec::new();
         let tokens = self.tokens.get(sequence * self.length..(sequence + 1) * self.length).unwrap_or(&[]);
+        let relevant = self.relevant.get(sequence).map(Vec::as_slice);
         let mut choose_row = |query: usize, scores: &[f32]| {
             let visible = self.visibility.keys(query, self.length);
             let row = Row {
@@ -64,6 +65,7 @@ impl AttentionKernel<'_> {
                 visible,
                 scores,
                 tokens,
+                relevant,
             };
             row_keys.clear();
             rule.select(&row, &mut row_keys);

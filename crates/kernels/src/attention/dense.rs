@@ -44,7 +44,7 @@ pub(super) struct Weighing {
     pub(super) drop: WeightDropout,
 }
 
-fn block_length(visibility: Visibility, length: usize) -> usize {
+pub(super) fn block_length(visibility: Visibility, length: usize) -> usize {
     match visibility {
         Visibility::All => QUERY_BLOCK.min(length),
         Visibility::Causal => CAUSAL_BLOCK.min(length),
@@ -341,7 +341,7 @@ dispatched! {
 
 /// Dropout on the values of all visible keys of a query.
 #[inline(always)]
-fn drop_weights<S: Simd>(simd: S, values: &mut [f32], drop: &WeightDropout, query: usize) {
+pub(super) fn drop_weights<S: Simd>(simd: S, values: &mut [f32], drop: &WeightDropout, query: usize) {
     if drop.is_none() {
         return;
     }

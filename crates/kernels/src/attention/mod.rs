@@ -10,6 +10,7 @@
 //! | the choice of keys by a rule | [`choice`] |
 //! | attention over all visible keys | [`dense`] |
 //! | attention over kept keys | [`sparse`] |
+//! | attention over all visible keys that treats the kept ones in another way | [`marked`] |
 //! | rows that need not be computed for every sequence | [`known`] |
 //! | what an observer is shown | [`observe`] |
 
@@ -17,6 +18,7 @@ mod choice;
 mod dense;
 mod known;
 mod maps;
+mod marked;
 mod observe;
 mod sparse;
 
@@ -67,6 +69,8 @@ pub struct AttentionKernel<'a> {
     pub initial_maps: Option<(LinearView<'a>, LinearView<'a>)>,
     /// Token ids of all sequences, for rules that ask.
     pub tokens: &'a [usize],
+    /// The relevant positions of every sequence, for rules that ask; empty if they are not known.
+    pub relevant: &'a [Vec<u32>],
     /// Which keys the queries see.
     pub visibility: Visibility,
     /// Which of the visible keys the queries keep.
@@ -322,6 +326,11 @@ impl AttentionKernel<'_> {
                     dense::forward(head, how, &mut context[..used], &mut statistics, &mut dense_weights);
                     SavedWeights { statistics, ..SavedWeights::default() }
                 }
+                Some((kept, _)) if how.weighting.involves_dropped_keys() => {
+                    let mut statistics = vec![RowStatistics::default(); self.length];
+                    marked::forward(head, &kept, how, &mut context[..used], &mut statistics);
+                    SavedWeights { statistics, kept: Some(kept), pairs: Vec::new() }
+                }
                 Some((kept, mut pairs)) => {
                     let mut statistics = Vec::new();
                     sparse::forward(head, &kept, how, &mut pairs, &mut context[..used], &mut statistics);
@@ -463,6 +472,10 @@ impl AttentionKernel<'_> {
                     let kept = &rows.heads[h].dense_weights;
                     dense::backward(head, how, statistics, kept, context, context_gradient, gradients)
                 }
+                Some(kept) if how.weighting.involves_dropped_keys() => {
+                    marked::backward(head, kept, how, statistics, context_gradient, gradients);
+                    0.0
+                }
                 Some(kept) => sparse::backward(head, kept, how, pairs, statistics, context_gradient, gradients),
             };
 
@@ -500,7 +513,10 @@ impl AttentionKernel<'_> {
         let first_row = self.row(sequence, head, 0);
         Weighing {
             visibility: self.visibility,
-            weighting: self.weighting,
+            weighting: match self.selection {
+                Selection::All => self.weighting.of_all_keys(),
+                _ => self.weighting,
+            },
             alpha: self.numbers[head].alpha,
             drop: WeightDropout { dropout: self.weight_dropout, site: self.weight_site, first_row },
         }

@@ -62,14 +62,22 @@ impl AttentionKernel<'_> {
                 let stride = scores.len() / queries;
                 for (query, scores) in (first..).zip(scores.chunks_exact_mut(stride)) {
                     let visible = self.visibility.keys(query, self.length);
-                    let kept = of_head.weights.kept.as_ref().map_or(&all[..visible], |kept| kept.row(query));
+                    let marked = of_head.weights.kept.as_ref().map_or(&all[..visible], |kept| kept.row(query));
+                    // The gradient says nothing about which keys have a weight.
+                    let is_dense = self.weighting == FusedWeighting::GradientOfKept;
+                    let kept = if is_dense { &all[..visible] } else { marked };
                     let scores = &mut scores[..visible];
                     if let Some((vector, constant)) = &left_out {
                         let row = &rows.normalised[query * padded(self.width)..];
                         let shift = constant + vector.iter().zip(row).map(|(a, b)| a * b).sum::<f32>();
                         scores.iter_mut().for_each(|score| *score += shift);
                     }
-                    let row = if self.weighting == FusedWeighting::Softmax {
+                    let row = if self.weighting == FusedWeighting::MaskedSoftmax {
+                        let everything = reader.read(h, query, scores, &all[..visible]).weights.to_vec();
+                        weights.clear();
+                        weights.extend(kept.iter().map(|&key| everything[key as usize]));
+                        reader.read_weighted(h, query, scores, kept, &weights)
+                    } else if self.weighting.of_all_keys() == FusedWeighting::Softmax {
                         reader.read(h, query, scores, kept)
                     } else {
                         weights.clear();

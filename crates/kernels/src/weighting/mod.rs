@@ -36,6 +36,12 @@ pub enum FusedWeighting {
     Sigmoid,
     /// `max(z, 0) / n`, not normalised (Wortsman et al. 2023).
     Relu,
+    /// The softmax over the kept keys, with the gradient of the softmax over all visible keys.
+    StraightThrough,
+    /// The softmax over all visible keys, with the gradient of the softmax over the kept keys.
+    GradientOfKept,
+    /// The softmax over all visible keys, set to zero where a key is not kept, with its own gradient.
+    MaskedSoftmax,
 }
 
 impl FusedWeighting {
@@ -43,6 +49,18 @@ impl FusedWeighting {
     /// to 1.
     pub fn ignores_common_shift(self) -> bool {
         !matches!(self, FusedWeighting::Sigmoid | FusedWeighting::Relu)
+    }
+
+    /// Whether dropped keys take part, forward or backward. Such a row is the softmax over all visible keys first; what becomes
+    /// of it depends on the kept keys. If every key is kept they all are softmax. The kept keys must have some of the weight
+    /// of the softmax over all, as the highest scores have.
+    pub fn involves_dropped_keys(self) -> bool {
+        matches!(self, Self::StraightThrough | Self::GradientOfKept | Self::MaskedSoftmax)
+    }
+
+    /// The weighting of rows in which every visible key is kept.
+    pub(crate) fn of_all_keys(self) -> Self {
+        if self.involves_dropped_keys() { FusedWeighting::Softmax } else { self }
     }
 
     /// Turns a row of scores into weights, in place, and returns what [`weigh_backward`](Self::weigh_backward) needs besides
@@ -102,13 +120,14 @@ pub(crate) fn statistics<S: Simd>(
     scratch: &mut Vec<f32>,
 ) -> RowStatistics {
     assert!(!scores.is_empty(), "a row has at least one score");
-    match weighting {
+    match weighting.of_all_keys() {
         FusedWeighting::Softmax => softmax_statistics(simd, scores),
         FusedWeighting::Sparsemax => threshold::exact::<S, false>(simd, scores, scratch),
         FusedWeighting::Entmax15 => threshold::exact::<S, true>(simd, scores, scratch),
         FusedWeighting::Entmax => threshold::iterated(simd, alpha, scores, scratch),
         FusedWeighting::Sigmoid => [-scalar(simd, math::ln(simd, simd.splat(scores.len() as f32))), 0.0],
         FusedWeighting::Relu => [1.0 / scores.len() as f32, 0.0],
+        kind => unreachable!("{kind:?} is softmax here"),
     }
 }
 
@@ -140,7 +159,7 @@ pub(crate) fn weigh<S: Simd>(
     let [first, second] = [simd.splat(statistics[0]), simd.splat(statistics[1])];
     let zero = simd.splat(0.0);
     // In `max(zero, x)` NaN passes.
-    match weighting {
+    match weighting.of_all_keys() {
         FusedWeighting::Softmax => {
             for scores in scores.chunks_mut(LANES) {
                 let raised = math::exp(simd, simd.sub(simd.load_some(scores), first));
@@ -186,6 +205,7 @@ pub(crate) fn weigh<S: Simd>(
                 simd.store_some(scores, simd.mul(simd.max(zero, simd.load_some(scores)), first));
             }
         }
+        kind => unreachable!("{kind:?} is softmax here"),
     }
 }
 
@@ -209,7 +229,7 @@ pub(crate) fn weigh_backward<S: Simd>(
 ) -> f32 {
     assert_eq!(weights.len(), gradients.len(), "every weight has a gradient");
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
-    match weighting {
+    match weighting.of_all_keys() {
         FusedWeighting::Softmax => {
             let mut product = zero;
             for (weights, gradients) in weights.chunks(LANES).zip(gradients.chunks(LANES)) {
@@ -265,6 +285,7 @@ pub(crate) fn weigh_backward<S: Simd>(
                 simd.store_some(gradients, simd.where_positive(weight, scaled, weight));
             }
         }
+        kind => unreachable!("{kind:?} is softmax here"),
     }
     0.0
 }

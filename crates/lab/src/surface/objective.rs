@@ -61,7 +61,7 @@ impl<'a> Objective<'a> {
     ) -> Self {
         let weights = named_parameters(model).into_iter().flat_map(|(_, data)| data.iter::<f64>().collect::<Vec<_>>());
         let weights = weights.collect();
-        let copy = Encoder::new(config, model.attention().clone(), 0, &device.autodiff());
+        let copy = model.rebuilt(config, &device.autodiff());
         let copy = copy.expect("a model with such settings is there");
         let model = if precision == DType::F64 { to_f64(copy) } else { copy };
         Objective { model, split, samples: samples.min(split.len()), weights, precision, device: device.plain() }

@@ -17,6 +17,7 @@ use semfocus_tasks::{Dataset, GenerateError, Split};
 use super::batches::{Batches, batch};
 use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
+use crate::relevance::relevance;
 use crate::trained_model::tensors;
 use crate::{AttentionError, Device, Lab, Trial, TrialAttention};
 
@@ -78,6 +79,7 @@ impl Trainer {
         let model =
             Encoder::new(settings.model.clone(), attention.stage(0).clone(), settings.seed, &device.autodiff())?;
         let schedule = Schedule::new(settings, data.train.len());
+        let relevance = relevance(&trial.source, &attention);
         Ok(Trainer {
             trial: trial.clone(),
             data,
@@ -86,7 +88,7 @@ impl Trainer {
             flops,
             attention,
             stage: 0,
-            model: Some(model),
+            model: Some(model.with_relevance(relevance)),
             device: device.plain(),
             optimizer: StandardOptimizer::new(settings.training.optimizer),
             progress: Progress::default(),

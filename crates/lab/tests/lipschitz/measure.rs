@@ -19,7 +19,7 @@ pub(crate) fn measure_from(
     pass: Pass,
 ) -> (Tensor<2>, Vec<LayerStatistics>) {
     let pass = Pass { training: false, ..pass };
-    let (logits, layers) = model.trace(first, x, pass);
+    let (logits, layers) = model.trace(first, x, None, pass);
     let root = |deviation: f64, epsilon: f64| (deviation * deviation + epsilon).sqrt();
     let statistics = (first..).zip(&layers).map(|(layer, trace)| {
         let [attention, mlp] = trace.min_deviations;

@@ -75,7 +75,7 @@ fn random_tokens(model: &Encoder, case: &Case, random: &mut ChaCha8Rng) -> Tenso
 
 /// Which keys all layers keep.
 fn kept(model: &Encoder, case: &Case) -> Vec<bool> {
-    let (_, traces) = model.trace(0, model.embedded(case.tokens(&Device::flex())), pass());
+    let (_, traces) = model.trace(0, model.embedded(case.tokens(&Device::flex())), None, pass());
     traces.iter().flat_map(|trace| trace.attention.kept.to_data().iter::<bool>().collect::<Vec<bool>>()).collect()
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::KeptKeys;
 
+use super::rows::window;
 use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
 use crate::registry::{Family, MechanismInfo};
 use crate::values::Parameter;
@@ -28,6 +29,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::InputAgnostic,
     summary: "w consecutive keys around the query, shifted inwards at both ends",
     source: "Beltagy, Peters, Cohan, Longformer: The Long-Document Transformer, 2020 (sliding window, global tokens)",
+    formula: "p = softmax of z over the band",
+    isolates: "a fixed local pattern: sparsity without regard to the input",
     parameters: &[Parameter::size("w", "the width of the band", 5)],
     allows_globals: true,
     build: |values| Ok(Arc::new(Banded { width: values.whole("w"), globals: values.globals() })),
@@ -40,9 +43,7 @@ impl Banded {
     }
 
     fn band(&self, query: usize, locals: usize) -> Range<usize> {
-        let width = self.width.min(locals);
-        let start = query.saturating_sub((width - 1) / 2).min(locals - width);
-        start..start + width
+        window(query, locals, self.width)
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::InputAgnostic,
     summary: "the keys of the query's own block of b; the last block may be short",
     source: "Qiu et al., Blockwise Self-Attention for Long Document Understanding, 2020",
+    formula: "p = softmax of z over the own block",
+    isolates: "a fixed local pattern: sparsity without regard to the input",
     parameters: &[Parameter::size("b", "the number of tokens in a block", 5)],
     allows_globals: true,
     build: |values| Ok(Arc::new(Blockwise { size: values.whole("b"), globals: values.globals() })),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::TopKRule;
 
-use super::topk::{keep_highest, rule_or_all};
+use super::rows::keep_highest;
+use super::topk::rule_or_all;
 use super::{Mechanism, Selection, Site};
 use crate::registry::{Family, MechanismInfo};
 use crate::values::Parameter;
@@ -25,6 +26,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::Control,
     summary: "the k keys with the lowest scores: input-dependent, but the wrong end",
     source: "control of this project",
+    formula: "p = softmax of z over the k lowest z",
+    isolates: "input dependence with the wrong choice",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
     allows_globals: false,
     build: |values| Ok(Arc::new(BottomK { k: values.whole("k") })),

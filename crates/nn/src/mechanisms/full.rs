@@ -16,6 +16,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::Baseline,
     summary: "every key: standard attention",
     source: "Vaswani et al., Attention Is All You Need, 2017",
+    formula: "p = softmax(z)",
+    isolates: "the baseline",
     parameters: &[],
     allows_globals: false,
     build: |_| Ok(Arc::new(Full)),

@@ -2,19 +2,72 @@
 //!
 //! To add one: copy the file that is closest, change it, and name it in `all`. The conformance tests find it there.
 
+mod antioracle;
 mod banded;
+mod bigbird;
 mod block;
 mod bottomk;
+mod differential;
+mod dilated;
+mod entmax;
+mod fixedk;
+mod frozenk;
 mod full;
+mod gradk;
+mod hashk;
+mod linear;
+mod lsh;
+mod maskedk;
+mod matchedgrad;
+mod minp;
+mod moba;
+mod oracle;
 mod randomk;
+mod relu;
+mod rows;
+mod shuffledk;
+mod sigmoid;
+mod sinks;
+mod sparsemax;
+mod ssmax;
+mod stk;
+mod strided;
+mod temperature;
 mod topk;
+mod topp;
 
+pub use antioracle::AntiOracle;
 pub use banded::Banded;
+pub use bigbird::BigBird;
 pub use block::Blockwise;
 pub use bottomk::BottomK;
+pub use differential::Differential;
+pub use dilated::Dilated;
+pub use entmax::Entmax;
+pub use fixedk::FixedK;
+pub use frozenk::FrozenK;
 pub use full::Full;
+pub use gradk::GradientK;
+pub use hashk::HashK;
+pub use linear::Linear;
+pub use lsh::Lsh;
+pub use maskedk::MaskedK;
+pub use matchedgrad::MatchedGradient;
+pub use minp::MinP;
+pub use moba::Moba;
+pub use oracle::Oracle;
 pub use randomk::RandomK;
+pub use relu::Relu;
+pub use shuffledk::ShuffledK;
+pub use sigmoid::Sigmoid;
+pub use sinks::Sinks;
+pub use sparsemax::Sparsemax;
+pub use ssmax::Ssmax;
+pub use stk::StraightThroughK;
+pub use strided::Strided;
+pub use temperature::Temperature;
 pub use topk::TopK;
+pub use topp::TopP;
 
 use std::ops::Range;
 
@@ -26,7 +79,40 @@ use crate::registry::MechanismInfo;
 
 /// The entries of the standard registry, in the order in which they are listed.
 pub(crate) fn all() -> Vec<MechanismInfo> {
-    vec![full::INFO, banded::INFO, block::INFO, topk::INFO, bottomk::INFO, randomk::INFO]
+    vec![
+        full::INFO,
+        banded::INFO,
+        block::INFO,
+        strided::INFO,
+        dilated::INFO,
+        sinks::INFO,
+        bigbird::INFO,
+        topk::INFO,
+        topp::INFO,
+        minp::INFO,
+        moba::INFO,
+        sparsemax::INFO,
+        entmax::INFO,
+        lsh::INFO,
+        ssmax::INFO,
+        sigmoid::INFO,
+        relu::INFO,
+        differential::INFO,
+        linear::INFO,
+        bottomk::INFO,
+        randomk::INFO,
+        fixedk::INFO,
+        hashk::INFO,
+        frozenk::INFO,
+        shuffledk::INFO,
+        oracle::INFO,
+        antioracle::INFO,
+        stk::INFO,
+        gradk::INFO,
+        maskedk::INFO,
+        temperature::INFO,
+        matchedgrad::INFO,
+    ]
 }
 
 /// Keeps every key.
@@ -71,6 +157,7 @@ mod tests {
             globals: 0,
             visibility: Visibility::All,
             tokens: Arc::new([]),
+            relevant: Arc::new([]),
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::Control,
     summary: "k keys drawn afresh, uniformly without replacement, per query, head and pass",
     source: "control of this project",
+    formula: "p = softmax of z over k keys drawn for every pass",
+    isolates: "sparsity with a choice that is noise",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
     allows_globals: false,
     build: |values| Ok(Arc::new(RandomK { k: values.whole("k") })),
@@ -37,7 +39,7 @@ fn draw(row: Key, length: usize, k: usize) -> Vec<u32> {
     kept
 }
 
-fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) {
+pub(super) fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) {
     if k >= length {
         kept.extend(0..length as u32);
         return;

@@ -1,16 +1,17 @@
 //! `topk:k`: every query keeps the `k` keys with the highest scores.
 //!
-//! It keeps exactly `k`: of equal scores the one with the lower index goes first. With `k` of at least the sequence length it acts
-//! as `full`.
+//! It keeps exactly `k`: of equal scores the one with the lower index goes first, or with `ties=random` one that is drawn anew in every
+//! pass. With `k` of at least the sequence length it acts as `full`.
 
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
-use semfocus_kernels::TopKRule;
+use semfocus_kernels::{Row, RowRule, TopKRule};
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::rows::{keep_highest, keep_rows};
+use super::{Mechanism, Selection, Site};
 use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::values::{Literal, Parameter};
 
 /// The highest scores of each query.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +25,17 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     family: Family::InputDependent,
     summary: "the k keys with the highest scores: semantic focus",
     source: "Gupta et al., Memory-efficient Transformers via Top-k Attention, 2021",
-    parameters: &[Parameter::size("k", "the number of kept keys", 5)],
+    formula: "p = softmax of z over the k highest z",
+    isolates: "semantic focus: a choice by the scores at hand",
+    parameters: &[
+        Parameter::size("k", "the number of kept keys", 5),
+        Parameter::word("ties", "which of equal scores go first", &["first", "random"]).default(Literal::Word("first")),
+    ],
     allows_globals: false,
-    build: |values| Ok(Arc::new(TopK { k: values.whole("k") })),
+    build: |values| {
+        let k = values.whole("k");
+        Ok(if values.is("ties", "random") { Arc::new(RandomTies { k }) } else { Arc::new(TopK { k }) })
+    },
 };
 
 impl Mechanism for TopK {
@@ -39,20 +48,46 @@ impl Mechanism for TopK {
     }
 }
 
-/// The `k` highest of each row, ties to the lower index. The order in which the device sorts ties does not matter: the k-th highest
-/// value is the threshold, everything above it is kept, and of the values equal to it the first ones that still fit.
-pub(super) fn keep_highest(scores: Tensor<4>, k: usize) -> Tensor<4, Bool> {
-    let keys = scores.dims()[3];
-    if k >= keys {
-        return keep_all(&scores);
+/// The highest scores of each query, equal ones in a drawn order.
+#[derive(Clone, Copy, Debug)]
+struct RandomTies {
+    k: usize,
+}
+
+impl Mechanism for RandomTies {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        keep_rows(scores, site, |row, kept| {
+            let value = |key: u32| (row.scores[key as usize] + 0.0, row.draw.bits_at(key)); // -0 is equal to +0
+            kept.extend(0..row.visible as u32);
+            kept.sort_by(|&a, &b| {
+                let ((one, first), (other, second)) = (value(a), value(b));
+                other.total_cmp(&one).then(second.cmp(&first))
+            });
+            kept.truncate(self.k);
+        })
     }
-    let scores = scores.without_autodiff(); // the selection is not differentiated
-    let threshold = scores.clone().sort_descending(3).narrow(3, k - 1, 1); // [batch, heads, queries, 1]
-    let above = scores.clone().greater(threshold.clone());
-    let equal = scores.equal(threshold);
-    let places_left = above.clone().int().sum_dim(3).neg().add_scalar(k as i64); // [batch, heads, queries, 1]
-    let place_among_equals = equal.clone().int().cumsum(3); // counted from one
-    above.bool_or(equal.bool_and(place_among_equals.lower_equal(places_left)))
+
+    fn selection(&self, length: usize) -> Option<Selection> {
+        Some(if self.k >= length { Selection::All } else { Selection::Rule(Arc::new(*self)) })
+    }
+}
+
+impl RowRule for RandomTies {
+    fn ignores_common_shift(&self) -> bool {
+        true
+    }
+
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        TopKRule::highest(self.k).select(row, kept);
+        let score = |key: u32| row.scores[key as usize];
+        let Some(lowest) = kept.iter().map(|&key| score(key)).min_by(f32::total_cmp) else { return };
+        // Draw again those that are equal to the lowest that was kept.
+        kept.retain(|&key| score(key) > lowest);
+        let mut equal: Vec<u32> = (0..row.visible as u32).filter(|&key| score(key) == lowest).collect();
+        equal.sort_by_key(|&key| std::cmp::Reverse(row.draw.bits_at(key)));
+        kept.extend(equal.iter().take(self.k - kept.len().min(self.k)));
+        kept.sort_unstable();
+    }
 }
 
 /// The selection of a rule that keeps `k` of `length` keys: no rule at all when that is every key.
@@ -93,6 +128,20 @@ mod tests {
             assert_eq!(topk(k, &[3.0, 1.0, 2.0]), [0, 1, 2]);
         }
         assert_eq!(topk(5, &[7.0]), [0]);
+    }
+
+    #[test]
+    fn equal_scores_are_drawn() {
+        let random = RandomTies { k: 3 };
+        assert_eq!(ruled(&random, &[vec![0.5, 2.0, -1.0, 0.6, 3.0]]), [[1, 3, 4]]);
+        let rows = ruled(&random, &vec![[vec![2.0], vec![1.0; 8], vec![0.0; 3]].concat(); 40]);
+        assert!(rows.iter().all(|row| row.len() == 3 && row[0] == 0 && row[2] < 9), "{rows:?}");
+        let taken = |key: u32| rows.iter().filter(|row| row.contains(&key)).count();
+        assert!(
+            (1..9).all(|key| (2..=22).contains(&taken(key))),
+            "each of eight is taken a quarter of the time: {rows:?}"
+        );
+        assert_eq!(ruled(&random, &[vec![0.0, -0.0]]), [[0, 1]]);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor, TensorData, activation};
 use semfocus_nn::mechanisms::{Full, TopK};
 use semfocus_nn::{
-    FusedWeighting, HeadTensors, Mechanism, MechanismInfo, MechanismParameter, Registry, Row, RowRule, RuleScores,
-    Selection, Site, Weighting,
+    FusedWeighting, HeadTensors, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Registry, Row, RowRule,
+    RuleScores, Selection, Site, Weighting,
 };
 
 /// A weighting of all visible keys, or of the best of them.
@@ -38,7 +38,7 @@ impl Mechanism for Weighted {
         if self.learned { LEARNED } else { &[] }
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>) -> HeadTensors {
+    fn numbers(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
         let Some(parameters) = parameters else { return HeadTensors::default() };
         let column = |number: usize| parameters.clone().narrow(1, number, 1).squeeze_dim::<1>(1);
         HeadTensors { temperature: Some(column(0).exp()), alpha: Some(activation::sigmoid(column(1)).add_scalar(1.0)) }
@@ -134,13 +134,9 @@ fn weighted(weighting: FusedWeighting, k: Option<usize>, learned: bool) -> Arc<d
 pub(crate) fn registry() -> Registry {
     type Build = fn(&semfocus_nn::Values) -> Result<Arc<dyn Mechanism>, String>;
     let full = Registry::standard().get("full").expect("it is a standard mechanism").clone();
-    let build: [(&'static str, Build); 13] = [
-        ("sparsemax", |_| Ok(weighted(FusedWeighting::Sparsemax, None, false))),
-        ("entmax", |_| Ok(weighted(FusedWeighting::Entmax15, None, false))),
+    let build: [(&'static str, Build); 9] = [
         ("alpha-entmax", |_| Ok(weighted(FusedWeighting::Entmax, None, true))),
         ("warm", |_| Ok(weighted(FusedWeighting::Softmax, None, true))),
-        ("sigmoid", |_| Ok(weighted(FusedWeighting::Sigmoid, None, false))),
-        ("relu", |_| Ok(weighted(FusedWeighting::Relu, None, false))),
         ("sparsemax-top", |_| Ok(weighted(FusedWeighting::Sparsemax, Some(4), false))),
         ("entmax-top", |_| Ok(weighted(FusedWeighting::Entmax15, Some(4), false))),
         ("alpha-entmax-top", |_| Ok(weighted(FusedWeighting::Entmax, Some(4), true))),

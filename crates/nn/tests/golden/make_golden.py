@@ -8,7 +8,8 @@ tests can compare logits, loss and every gradient with values that share no code
     python make_golden.py --check    # recompute and compare with the committed file
 
 Needs torch, numpy, safetensors and entmax (tested with torch 2.15.0, numpy 2.4.6, safetensors
-0.8.0, entmax 1.3). Sparsemax and 1.5-entmax weights and their gradients come from entmax.
+0.8.0, entmax 1.3). The weights of the entmax family and their gradients come from entmax. Relevant
+positions (`oracle`, `antioracle`) are the first and the last one in every case.
 
 Writing leaves a stored value as it is if it agrees, so new cases do not change old ones: another
 machine may round the last digit differently.
@@ -37,11 +38,12 @@ import re
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from entmax import entmax15, sparsemax
+from entmax import entmax15, entmax_bisect, sparsemax
 from safetensors import safe_open
 from torch import Tensor
 
@@ -104,6 +106,32 @@ CASES = [
     Case("sparsemax", 2, Shape("sparsemax", classes=3)),
     Case("entmax", 1, Shape("entmax", heads=2, inverse_temperature=1.3)),
     Case("causal_sparsemax", 2, Shape("sparsemax", activation="gelu", visibility="causal")),
+    Case("stk3", 1, Shape("stk:3", blocks=1)),
+    Case("gradk3", 2, Shape("gradk:3", blocks=1, heads=2, d_head=8)),
+    Case("causal_gradk3", 2, Shape("gradk:3", blocks=1, visibility="causal")),
+    Case("maskedk3", 1, Shape("maskedk:3", blocks=1)),
+    Case("causal_stk3", 1, Shape("stk:3", blocks=1, activation="gelu", visibility="causal")),
+    Case("oracle3", 1, Shape("oracle:3", blocks=1)),
+    Case("oracle1", 1, Shape("oracle:1", blocks=1)),
+    Case("causal_antioracle3", 1, Shape("antioracle:3", blocks=1, visibility="causal")),
+    Case("shuffledk3", 1, Shape("shuffledk:3", blocks=1)),
+    Case("topp", 1, Shape("topp:0.6", blocks=1)),
+    Case("minp", 1, Shape("minp:1", blocks=1)),
+    Case("moba", 1, Shape("moba:block=4,k=2", blocks=1)),
+    Case("causal_moba", 2, Shape("moba:block=4,k=2", blocks=1, visibility="causal")),
+    Case("entmax13", 1, Shape("entmax:1.3", blocks=1)),
+    Case("entmax_learned", 1, Shape("entmax:learned", blocks=1, heads=2)),
+    Case("ssmax", 1, Shape("ssmax", blocks=1, heads=2)),
+    Case("temperature3", 1, Shape("temperature:3", blocks=1)),
+    Case("matched_entropy", 2, Shape("temperature:entropy=4", blocks=1, inverse_temperature=1.5)),
+    Case("sigmoid", 1, Shape("sigmoid", blocks=1)),
+    Case("causal_relu", 1, Shape("relu", blocks=1, visibility="causal")),
+    Case("linear", 1, Shape("linear", blocks=1, heads=2, d_head=8)),
+    Case("differential", 1, Shape("differential:lambda=0.3", blocks=1)),
+    Case("strided4", 1, Shape("strided:4", blocks=1)),
+    Case("dilated3", 1, Shape("dilated:3", blocks=1)),
+    Case("sinks3", 1, Shape("sinks:3,s=2", blocks=1)),
+    Case("causal_sinks3", 1, Shape("sinks:3,s=2", blocks=1, visibility="causal")),
 ]
 
 
@@ -113,25 +141,39 @@ CASES = [
 @dataclass(frozen=True)
 class Mechanism:
     kind: str
-    size: int
+    values: dict[str, str]  # the one without a key is called "first"
     global_tokens: int
+
+    @property
+    def size(self) -> int:
+        return int(self.values.get("first", "0"))
+
+
+SELECTIONS = ("topk", "bottomk", "stk", "gradk", "maskedk")
+DENSE = ("full", "sparsemax", "entmax", "ssmax", "temperature", "sigmoid", "relu", "linear", "differential")
 
 
 def parse_mechanism(text: str) -> Mechanism:
-    kinds = "full|banded|block|topk|bottomk|sparsemax|entmax"
-    match = re.fullmatch(rf"({kinds})(?::(\d+))?(?:\+g(\d+))?", text)
+    match = re.fullmatch(r"([a-z]+)(?::([^+]+))?(?:\+g(\d+))?", text)
     if match is None:
         raise ValueError(f"unknown mechanism {text!r}")
-    kind, size, global_tokens = match.groups()
-    return Mechanism(kind, int(size or 0), int(global_tokens or 0))
+    kind, values, global_tokens = match.groups()
+    pairs = [part.rpartition("=") for part in (values or "").split(",") if part]
+    return Mechanism(kind, {key or "first": value for key, _, value in pairs}, int(global_tokens or 0))
 
 
 def keeps_fixed_key(mechanism: Mechanism, query: int, key: int, length: int) -> bool:
     """Whether an input-agnostic mechanism lets `query` see `key`; `length` counts user tokens."""
     if query >= length or key >= length:  # a global token sees all and is seen by all
         return True
+    if mechanism.kind in DENSE:
+        return True
     size = mechanism.size
-    if mechanism.kind in ("full", "sparsemax", "entmax") or size >= length:
+    if mechanism.kind == "strided":
+        return abs(query - key) < size or (query - key) % size == 0
+    if mechanism.kind == "dilated":
+        return key in [query + 2 * offset for offset in range(-((size - 1) // 2), size // 2 + 1)]
+    if size >= length:
         return True
     if mechanism.kind == "block":
         return query // size == key // size
@@ -167,20 +209,127 @@ def selected_mask(scores: Tensor, visible: Tensor, count: int, highest: bool) ->
     return mask.scatter(-1, order.indices[..., :count], True) & visible
 
 
+def share_mask(scores: Tensor, visible: Tensor, share: float) -> Tensor:
+    """The fewest highest scores of each row with this share of the softmax, row by row."""
+    weights = scores.masked_fill(~visible, -math.inf).softmax(-1)
+    mask = torch.zeros_like(weights, dtype=torch.bool)
+    for place in np.ndindex(*weights.shape[:-1]):
+        total = 0.0
+        for key in sorted(range(weights.shape[-1]), key=lambda key: -weights[place][key]):
+            mask[place][key] = True
+            total += float(weights[place][key])
+            assert abs(total - share) > SMALLEST_SELECTION_GAP, "the share is close: change seed"
+            if total > share:
+                break
+    return mask
+
+
+def margin_mask(scores: Tensor, visible: Tensor, margin: float) -> Tensor:
+    hidden = scores.masked_fill(~visible, -math.inf)
+    above = hidden - hidden.amax(-1, keepdim=True) + margin
+    assert above.abs().min() > SMALLEST_SELECTION_GAP, "a score is at the margin: change seed"
+    return above > 0
+
+
+def block_mask(scores: Tensor, visible: Tensor, block: int, count: int) -> Tensor:
+    """The own block and those with the highest mean scores, query by query."""
+    length = scores.shape[-1]
+    mask = torch.zeros_like(scores, dtype=torch.bool)
+    for batch, query in np.ndindex(*scores.shape[:-1]):
+        own, gates = query // block, []
+        for number, first in enumerate(range(0, length, block)):
+            if number != own and visible[query, first]:
+                gates.append((float(scores[batch, query, first : first + block].mean()), number))
+        gates.sort(reverse=True)
+        if len(gates) >= count:
+            gap = gates[count - 2][0] - gates[count - 1][0]
+            assert gap > SMALLEST_SELECTION_GAP, "two blocks are close: change seed"
+        for number in [own] + [number for _, number in gates[: count - 1]]:
+            mask[batch, query, number * block : (number + 1) * block] = True
+    return mask & visible
+
+
+def sink_mask(length: int, visibility: str, width: int, sinks: int) -> Tensor:
+    mask = torch.zeros(length, length, dtype=torch.bool)
+    mask[:, :sinks] = True
+    for query in range(length):
+        first = query - width + 1 if visibility == "causal" else query - (width - 1) // 2
+        first = max(0, min(first, length - width))
+        mask[query, first : first + width] = True
+    return mask
+
+
 def kept_keys(mechanism: Mechanism, visibility: str, scores: Tensor) -> Tensor:
     visible = visible_mask(visibility, scores.shape[-1])
-    if mechanism.kind in ("topk", "bottomk"):
+    if mechanism.kind in SELECTIONS:
         assert mechanism.global_tokens == 0, "no case combines a selection with global tokens"
-        highest = mechanism.kind == "topk"
+        highest = mechanism.kind != "bottomk"
         return selected_mask(scores.detach(), visible, mechanism.size, highest)
+    if mechanism.kind == "shuffledk":  # of the next example
+        return selected_mask(scores.detach().roll(-1, 0), visible, mechanism.size, True)
+    if mechanism.kind in ("oracle", "antioracle"):
+        return relevance_mask(mechanism, visible, scores.detach())
+    if mechanism.kind == "topp":
+        return share_mask(scores.detach(), visible, float(mechanism.values["first"]))
+    if mechanism.kind == "minp":
+        return margin_mask(scores.detach(), visible, float(mechanism.values["first"]))
+    if mechanism.kind == "moba":
+        block, count = (int(mechanism.values[key]) for key in ("block", "k"))
+        return block_mask(scores.detach(), visible, block, count)
+    if mechanism.kind == "sinks":
+        mask = sink_mask(scores.shape[-1], visibility, mechanism.size, int(mechanism.values["s"]))
+        return mask.expand_as(scores) & visible
     mask = fixed_mask(mechanism, scores.shape[-1] - mechanism.global_tokens) & visible
     assert mask.any(-1).all(), "every query of these cases keeps a key that it sees"
     return mask
 
 
-def attention_weights(mechanism: Mechanism, scores: Tensor, mask: Tensor) -> Tensor:
-    if mechanism.kind not in ("sparsemax", "entmax"):
+def relevance_mask(mechanism: Mechanism, visible: Tensor, scores: Tensor) -> Tensor:
+    """With the first and the last position as the relevant ones, query by query."""
+    length, count = scores.shape[-1], mechanism.size
+    mask = torch.zeros_like(scores, dtype=torch.bool)
+    for batch, query in np.ndindex(*scores.shape[:-1]):
+        seen = [key for key in range(length) if visible[query, key]]
+        seen.sort(key=lambda key: -scores[batch, query, key])
+        relevant = [key for key in seen if key in (0, length - 1)]
+        others = [key for key in seen if key not in relevant]
+        if mechanism.kind == "oracle":
+            chosen = (relevant + others)[:count]
+        else:
+            chosen = others[:count] or [query]
+        mask[batch, query, chosen] = True
+    return mask
+
+
+def entmax_weights(scores: Tensor, alpha: float | Tensor) -> Tensor:
+    if isinstance(alpha, float) and alpha == 1.5:
+        return entmax15(scores, dim=-1)
+    return entmax_bisect(scores, alpha=alpha, dim=-1, n_iter=100)
+
+
+def attention_weights(
+    mechanism: Mechanism, scores: Tensor, mask: Tensor, visible: Tensor, learned: Tensor | None
+) -> Tensor:
+    kind = mechanism.kind
+    of_all = scores.masked_fill(~visible, -math.inf).softmax(-1)
+    counts = visible.sum(-1, keepdim=True)
+    if kind == "stk":
+        return of_all - of_all.detach() + scores.masked_fill(~mask, -math.inf).softmax(-1).detach()
+    if kind == "gradk":
+        of_kept = scores.masked_fill(~mask, -math.inf).softmax(-1)
+        return of_kept - of_kept.detach() + of_all.detach()
+    if kind == "maskedk":
+        return of_all * mask
+    if kind == "sigmoid":
+        return torch.sigmoid(scores - torch.log(counts.double())) * visible
+    if kind == "relu":
+        return F.relu(scores) / counts * visible
+    if kind not in ("sparsemax", "entmax"):
         return scores.masked_fill(~mask, -math.inf).softmax(-1)
+    if kind == "entmax" and mechanism.values:
+        text = mechanism.values["first"]
+        alpha = 1 + torch.sigmoid(learned) if text == "learned" else float(text)
+        return entmax_weights(scores.masked_fill(~mask, -1e4), alpha)
     # Finite, because entmax squares the scores; so far below the threshold that the weight is 0.
     scores = scores.masked_fill(~mask, -1e4)
     alpha, function = {"sparsemax": (2.0, sparsemax), "entmax": (1.5, entmax15)}[mechanism.kind]
@@ -223,18 +372,64 @@ def sinusoidal_positions(length: int, width: int) -> Tensor:
     return table
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, shape: Shape) -> Tensor:
+def matched_temperature(keys: int, length: int, deviation: float) -> float:
+    """The factor with which normal quantiles of this deviation have a softmax of entropy ln keys."""
+    quantiles = [NormalDist().inv_cdf((j + 0.5) / length) for j in range(length)]
+    low, high = 0.0, 1e4
+    while high - low > 1e-9:
+        factor = (low + high) / 2
+        weights = torch.softmax(torch.tensor(quantiles, dtype=torch.float64) * factor * deviation, 0)
+        entropy = -float(torch.xlogy(weights, weights).sum())
+        low, high = (factor, high) if entropy > math.log(keys) else (low, factor)
+    return round(low, 4)
+
+
+def temperature(mechanism: Mechanism, shape: Shape, length: int, learned: Tensor | None) -> float | Tensor:
+    if mechanism.kind == "ssmax":
+        return learned * math.log(length)
+    if mechanism.kind == "temperature" and "entropy" in mechanism.values:
+        keys = int(mechanism.values["entropy"])
+        return matched_temperature(keys, length, shape.inverse_temperature / 3)
+    return float(mechanism.values["first"]) if mechanism.kind == "temperature" else 1.0
+
+
+def halves(q: Tensor, k: Tensor, shape: Shape, mask: Tensor, share: float) -> Tensor:
+    """Differential attention: both halves of the head."""
+    half = shape.d_head // 2
+    weights = []
+    for part in (slice(0, half), slice(half, None)):
+        scores = shape.inverse_temperature * (q[..., part] @ k[..., part].transpose(-1, -2))
+        weights.append((scores / math.sqrt(half)).masked_fill(~mask, -math.inf).softmax(-1))
+    return weights[0] - share * weights[1]
+
+
+def features(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+    """Linear attention."""
+    products = ((F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)) * mask
+    return products / products.sum(-1, keepdim=True)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, shape: Shape, learned: Tensor | None) -> Tensor:
     """One head: [batch, length, d_head] each."""
     scores = shape.inverse_temperature * (q @ k.transpose(-1, -2)) / math.sqrt(shape.d_head)
     mechanism = parse_mechanism(shape.mechanism)
+    scores = scores * temperature(mechanism, shape, scores.shape[-1], learned)
     mask = kept_keys(mechanism, shape.visibility, scores)
-    return attention_weights(mechanism, scores, mask) @ v
+    if mechanism.kind == "linear":
+        return features(q, k, mask) @ v
+    if mechanism.kind == "differential":
+        return halves(q, k, shape, mask, float(mechanism.values["lambda"])) @ v
+    visible = visible_mask(shape.visibility, scores.shape[-1])
+    return attention_weights(mechanism, scores, mask, visible, learned) @ v
 
 
 def attention(x: Tensor, parameters: Parameters, name: str, shape: Shape) -> Tensor:
     q, k, v = (linear(x, parameters, f"{name}.{part}") for part in ("query", "key", "value"))
     columns = [slice(h * shape.d_head, (h + 1) * shape.d_head) for h in range(shape.heads)]
-    heads = [attend(q[..., c], k[..., c], v[..., c], shape) for c in columns]
+    learned = parameters.get(f"{name}.mechanism", [[None]] * shape.heads)
+    heads = [
+        attend(q[..., c], k[..., c], v[..., c], shape, learned[h][0]) for h, c in enumerate(columns)
+    ]
     return linear(torch.cat(heads, dim=-1), parameters, f"{name}.output")
 
 
@@ -288,6 +483,8 @@ def initial_parameters(shape: Shape, random: np.random.Generator) -> Parameters:
         add_linear(f"{prefix}.attention.key", d, all_heads, scale=2.5)
         add_linear(f"{prefix}.attention.value", d, all_heads)
         add_linear(f"{prefix}.attention.output", all_heads, d)
+        if shape.mechanism in ("ssmax", "entmax:learned"):
+            parameters[f"{prefix}.attention.mechanism"] = uniform(random, 0.5, shape.heads, 1) + 0.5
         add_linear(f"{prefix}.mlp.hidden", d, m)
         add_linear(f"{prefix}.mlp.output", m, d)
     parameters["classifier.weight"] = uniform(random, 0.1, d, shape.classes)

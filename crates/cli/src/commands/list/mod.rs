@@ -113,17 +113,20 @@ impl<'a> Entry<'a> {
 }
 
 fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> {
-    let head = ["mechanism", "family", "fast form", "keys that a query keeps"].map(str::to_owned);
+    let head = ["mechanism", "family", "fast form", "kept keys; weights; what it isolates"].map(str::to_owned);
     let rows = entries.iter().map(|entry| {
         let fast = if entry.fast_form { "yes" } else { "no" };
-        [entry.form.clone(), entry.info.family.to_string(), fast.to_owned(), entry.info.summary.to_owned()]
+        let MechanismInfo { family, summary, formula, isolates, .. } = entry.info;
+        let text = format!("{summary}\n{formula}\n{isolates}");
+        [entry.form.clone(), family.to_string(), fast.to_owned(), text]
     });
     let rows: Vec<[String; 4]> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
     let indent = widths.iter().map(|width| width + 2).sum::<usize>();
     for row in &rows {
-        let mut lines = wrap(&row[3], text_width().saturating_sub(indent).max(20)).into_iter();
+        let width = text_width().saturating_sub(indent).max(20);
+        let mut lines = row[3].lines().flat_map(|line| wrap(line, width));
         let [a, b, c] = widths;
         let first = lines.next().unwrap_or_default();
         writeln!(out, "{:a$}  {:b$}  {:c$}  {first}", row[0], row[1], row[2])?;

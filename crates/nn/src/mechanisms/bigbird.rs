@@ -1,0 +1,73 @@
+//! `bigbird[:w=a,g=b,r=c]`: every query keeps a window of `w` keys around itself (shifted inwards at both ends as in `banded`), the first `g`
+//! keys, and `r` keys drawn once for each layer, head and query; the first `g` queries keep everything.
+//!
+//! The published form works on blocks of 64 tokens; this one works on single tokens.
+
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Tensor};
+use semfocus_kernels::{Row, RowRule, RuleScores};
+
+use super::randomk::draw_into;
+use super::rows::{keep_rows, window};
+use super::{Mechanism, Selection, Site};
+use crate::registry::{Family, MechanismInfo};
+use crate::values::{Literal, MAX_SIZE, Parameter};
+
+/// A window, global tokens and random keys.
+#[derive(Clone, Copy, Debug)]
+pub struct BigBird {
+    /// Keys in the window.
+    pub width: usize,
+    /// First tokens that see everything and are seen by every query.
+    pub firsts: usize,
+    /// Keys that are drawn.
+    pub random: usize,
+}
+
+pub(super) const INFO: MechanismInfo = MechanismInfo {
+    name: "bigbird",
+    family: Family::InputAgnostic,
+    summary: "w keys around the query, the first g keys and r random ones",
+    source: "Zaheer et al., Big Bird: Transformers for Longer Sequences, 2020",
+    formula: "p = softmax of z over window, first g and r drawn keys; all if i < g",
+    isolates: "the strongest published fixed pattern: local, global and random keys",
+    parameters: &[
+        Parameter::size("w", "the width of the window", 3).keyed().default(Literal::Number(3.0)),
+        Parameter::whole("g", "the number of global first tokens", 0, MAX_SIZE, 2).default(Literal::Number(2.0)),
+        Parameter::whole("r", "the number of random keys", 0, MAX_SIZE, 3).default(Literal::Number(3.0)),
+    ],
+    allows_globals: false,
+    build: |values| {
+        let (width, firsts, random) = (values.whole("w"), values.whole("g"), values.whole("r"));
+        Ok(Arc::new(BigBird { width, firsts, random }))
+    },
+};
+
+impl Mechanism for BigBird {
+    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+        keep_rows(scores, site, |row, kept| self.select(row, kept))
+    }
+
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::Rule(Arc::new(*self)))
+    }
+}
+
+impl RowRule for BigBird {
+    fn scores(&self) -> RuleScores {
+        RuleScores::None
+    }
+
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        if row.query < self.firsts {
+            kept.extend(0..row.visible as u32);
+            return;
+        }
+        draw_into(row.place, row.visible, self.random, kept);
+        kept.extend(0..self.firsts.min(row.visible) as u32);
+        kept.extend(window(row.query, row.visible, self.width).map(|key| key as u32));
+        kept.sort_unstable();
+        kept.dedup();
+    }
+}
