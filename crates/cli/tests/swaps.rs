@@ -24,34 +24,49 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// Runs a command again and again, killed after a while, until it is done.
-fn run_with_kills(command: &[&str]) {
-    let mut kills = 0;
-    for round in 0u64..200 {
-        let child = start(command);
-        std::thread::sleep(Duration::from_millis(30 + round * 7919 % 260 + 5 * round));
-        signal(&child, "KILL");
-        match child.wait_with_output().unwrap().status.code() {
+/// Runs a command again and again until it is done. It gets a signal some milliseconds after it has recorded an epoch: in the middle
+/// of the next one, or while its probes and checkpoints are written.
+fn run_with_signals(command: &[&str], dir: &str, name: &str) {
+    let recorded = || {
+        let folders = if Path::new(dir).join("trials").exists() { trials(dir) } else { Vec::new() };
+        let lines = folders.iter().filter_map(|trial| std::fs::read_to_string(trial.join("epochs.csv")).ok());
+        lines.map(|text| text.lines().count()).sum::<usize>()
+    };
+    for round in 0u64.. {
+        let before = recorded();
+        let mut child = start(command);
+        while recorded() <= before + 1 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(round * 7 % 16));
+        if child.try_wait().unwrap().is_none() {
+            signal(&child, name);
+        }
+        let output = child.wait_with_output().unwrap();
+        match output.status.code() {
             Some(0) => {
-                assert!(kills >= 1, "SIGKILL came in time");
+                assert!(round >= 2, "it was stopped several times");
                 return;
             }
-            None => kills += 1,
-            code => panic!("{code:?}"),
+            // Killed, or interrupted with a checkpoint within an epoch.
+            None | Some(130) => {}
+            code => panic!("{code:?}: {}", String::from_utf8_lossy(&output.stderr)),
         }
     }
-    panic!("it makes progress");
 }
 
 #[test]
 fn a_run_with_stages_that_is_killed_and_resumed_gives_the_same_bits() {
     let scratch = Scratch::new("swaps-kills");
     let file = scratch.file("small.toml", &swapped());
-    let (expected, dir) = (scratch.path("undisturbed"), scratch.path("disturbed"));
+    let (expected, dir) = (scratch.path("undisturbed"), scratch.path("KILL"));
     let output = semfocus(&["run", &file, "-o", &expected, "-j", "1"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    run_with_kills(&["run", &file, "-o", &dir, "-j", "2"]);
-    assert_same_bits(&expected, &dir);
+    for name in ["INT", "KILL"] {
+        let dir = scratch.path(name);
+        run_with_signals(&["run", &file, "-o", &dir, "-j", "2"], &dir, name);
+        assert_same_bits(&expected, &dir);
+    }
     // Up to the first switch it is the trial with full attention, evaluated in the same way; the file of the last probe is there.
     let (a, b) = (&trials(&dir)[0], &trials(&dir)[1]);
     assert_eq!(epochs(a)[..3], epochs(b)[..3]);
@@ -159,7 +174,7 @@ fn stored_weights_that_cannot_be_used_are_explained() {
     let message = |from: &str, options: &[&str]| {
         let run = scratch.path("run");
         let output = semfocus(&[&["run", &file, "--from", from, "-o", &run], options].concat());
-        assert_eq!(output.code, 2, "{from}: {}", output.stderr);
+        assert_ne!(output.code, 0, "{from}: {}", output.stderr);
         assert!(!Path::new(&run).exists(), "nothing was begun");
         output.stderr
     };
@@ -175,7 +190,8 @@ fn stored_weights_that_cannot_be_used_are_explained() {
     assert!(message(trial, &["-s", "model.blocks=3"]).contains("they are those of 2 blocks, and the model has 3"));
     // Other seeds are possible, and said to be doubtful.
     let plan = semfocus(&["run", &file, "--from", trial, "--seeds", "2", "-n", "-o", &scratch.path("run")]);
-    assert!(plan.code == 0 && plan.stdout.contains("were trained with seed"), "{}", plan.stderr);
+    let text = plan.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(plan.code == 0 && text.contains("were trained with seed"), "{text}{}", plan.stderr);
     let best = semfocus(&["run", &file, "--from", &format!("{trial}@best"), "-n", "-o", &scratch.path("run")]);
     assert!(best.code == 0 && best.stdout.contains("training.from"), "{}", best.stderr);
 }

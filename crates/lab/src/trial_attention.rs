@@ -13,10 +13,16 @@ pub enum AttentionError {
     Form(String),
     /// A mechanism is unknown, or has wrong values.
     #[error(transparent)]
-    Mechanism(#[from] SpecError),
+    Mechanism(Box<SpecError>),
     /// It does not fit the model.
     #[error(transparent)]
     Model(#[from] ConfigError),
+}
+
+impl From<SpecError> for AttentionError {
+    fn from(error: SpecError) -> Self {
+        AttentionError::Mechanism(Box::new(error))
+    }
 }
 
 /// The attention of a trial, ready for use.
@@ -103,6 +109,6 @@ impl TrialAttention {
 }
 
 fn built(layers: &Layers, registry: &Registry) -> Result<BlockAttentions, AttentionError> {
-    let attentions = layers.attentions().iter().map(|spec| registry.parse(&spec.to_string()));
-    Ok(BlockAttentions::new(attentions.collect::<Result<Vec<_>, SpecError>>()?)?)
+    let attentions = layers.attentions().iter().map(|spec| Ok(registry.parse(&spec.to_string())?));
+    Ok(BlockAttentions::new(attentions.collect::<Result<Vec<_>, AttentionError>>()?)?)
 }

@@ -245,7 +245,7 @@ fn a_trial_starts_with_stored_weights_and_nothing_else() {
     // What does not fit is refused.
     let refused = |mechanism: &str, overrides: &[&str]| {
         let trial = trial(mechanism, &[&[from.as_str()], overrides].concat());
-        let error = lab().check_origin(&[trial.clone()], &stored).unwrap_err().to_string();
+        let error = lab().check_origin(std::slice::from_ref(&trial), &stored).unwrap_err().to_string();
         assert_eq!(trainer(&trial).start_with(origin, stored.clone(), &lab()).unwrap_err().to_string(), error);
         error
     };
