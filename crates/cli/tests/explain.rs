@@ -36,7 +36,7 @@ fn sparse_is_fast(mechanism: &str, seed: usize) -> Option<usize> {
     match mechanism {
         "full" | "temperature:entropy=5" | "gradk:5" => Some(28 + (3 * seed + mechanism.len()) % 7),
         "banded:5" => None,
-        "frozenk:5" => Some([8, 24, 14, 11, 19, 14][seed % 6]),
+        "frozenk:5" => Some([8, 20, 12, 9, 16, 10][seed % 6]),
         _ => Some(6 + (seed + mechanism.len()) % 2),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, Causes, Finding, Group, Judged, Measured};
+use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, Causes, Finding, Group, Judged, Kept, Measured};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{BASELINE, Evidence};
 use semfocus_analysis::stats::{Bounded, Interval};
@@ -69,7 +69,11 @@ pub(crate) fn print_summary(found: &Evidence, out: &mut dyn Write) -> io::Result
             .into_iter()
             .filter_map(of)
             .collect();
-        let list = if list.is_empty() { String::new() } else { format!(" Explanations {}.", list.join("; ")) };
+        let list = if list.is_empty() || causes.no_shares.is_some() {
+            String::new()
+        } else {
+            format!(" Explanations {}.", list.join("; "))
+        };
         let claim = &causes.claim;
         writeln!(out)?;
         let text = format!(
@@ -106,7 +110,7 @@ fn print(causes: &Causes, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     let width = causes.controls.iter().map(|measured| measured.mechanism.chars().count()).max().unwrap_or(0) + 2;
     let title = format!("share of {}", causes.reference);
-    writeln!(out, "{:width$} {:>7}  {:>7} {:13} {title}", "", "reached", "speed-", "up")?;
+    writeln!(out, "{:width$} {:>7}   {:18}   {title}", "", "reached", "speed-up")?;
     let mut group: Option<Group> = None;
     for measured in &causes.controls {
         if group.replace(measured.control.group) != Some(measured.control.group) {
@@ -115,6 +119,9 @@ fn print(causes: &Causes, out: &mut dyn Write) -> io::Result<()> {
         print_control(measured, width, out)?;
     }
     writeln!(out)?;
+    if causes.no_shares.is_some() {
+        return Ok(());
+    }
     let width = causes.explanations.iter().map(|judged| judged.explanation.chars().count()).max().unwrap_or(0);
     for Judged { explanation, finding, words, .. } in &causes.explanations {
         paragraph(out, &format!("{explanation:width$}  {:14}  ", finding.name()), words)?;
@@ -137,13 +144,14 @@ fn print_control(measured: &Measured, width: usize, out: &mut dyn Write) -> io::
     let share = measured.share.map_or_else(none, |share| format!("{}{}", share.sign(), percent(share.value())));
     writeln!(
         out,
-        "{:width$} {:>7}  {:>7} {:13} {share:>6} {:15} {}",
+        "{:width$} {:>7} {:>6} {:13} {share:>6} {:14} {}",
         format!("  {}", measured.mechanism),
         format!("{}/{}", measured.reached, measured.seeds),
         measured.speedup.map_or_else(none, times),
         measured.speedup_interval.map_or_else(String::new, |interval| span(interval, factor)),
         measured.share_interval.map_or_else(String::new, |interval| span(interval, percent)),
-        measured.kept.name(),
+        // What is undecided is left blank.
+        if measured.kept == Kept::Undecided { "" } else { measured.kept.name() },
     )
 }
 
