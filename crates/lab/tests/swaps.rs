@@ -8,7 +8,7 @@ use semfocus_core::{EpochRecord, Experiment, Origin, Request, TrialId};
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial, memory};
-use semfocus_nn::{HeadTensors, Mechanism, MechanismInfo, MechanismParameter, Selection, Site};
+use semfocus_nn::{HeadTensors, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Selection, Site};
 use semfocus_store::Checkpoint;
 
 /// Full attention with a learned temperature for each head.
