@@ -139,7 +139,7 @@ fn stored_weights_go_on_under_another_mechanism() {
     }
     while std::fs::read_dir(Path::new(&disturbed).join("origins"))
         .unwrap()
-        .all(|entry| !entry.unwrap().path().extension().is_some_and(|extension| extension == "safetensors"))
+        .all(|entry| entry.unwrap().path().extension().is_none_or(|extension| extension != "safetensors"))
     {
         std::thread::sleep(Duration::from_millis(5));
     }
