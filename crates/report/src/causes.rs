@@ -83,8 +83,7 @@ fn figure(evidence: &Evidence, causes: &Causes, name: &str) -> Option<Picture> {
         return None;
     }
     let axis = Axis::fraction(&format!("share of the speed-up of {}", causes.reference)).with_limits(SHOWN.0, SHOWN.1);
-    let rule = |at: f64, label: &str| Rule { at: Reference::X(at), label: label.to_owned() };
-    let rules = [rule(0.0, "full"), rule(0.5, ""), rule(1.0, &causes.reference)];
+    let rules = [0.0, 0.5, 1.0].map(|at| Rule { at: Reference::X(at), label: String::new() });
     let place = if causes.point.is_empty() { String::new() } else { format!(" at {}", point_name(&causes.point)) };
     let caption = format!(
         "Share that each control has of the speed-up of {} over full attention{place}, in epochs to {}: 0 is as fast as full \

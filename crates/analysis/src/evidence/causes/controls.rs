@@ -26,11 +26,11 @@ impl Group {
     pub fn title(self) -> &'static str {
         match self {
             Group::Told => "told which keys matter",
-            Group::Blind => "few keys, chosen without the input",
-            Group::OtherChoice => "few keys, chosen by something else",
+            Group::Blind => "chosen without the input",
+            Group::OtherChoice => "chosen by something else",
             Group::Parts => "top-k with one part left out",
-            Group::Dense => "all keys, sharper or with larger gradients",
-            Group::Adaptive => "few keys, as many as the weighting keeps",
+            Group::Dense => "all keys kept",
+            Group::Adaptive => "as many keys as needed",
         }
     }
 }
