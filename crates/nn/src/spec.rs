@@ -19,21 +19,19 @@ pub enum SpecError {
     #[error("unknown attention mechanism `{name}`; known are {known}")]
     Unknown { name: String, known: String },
     #[error("`{name}` needs `{key}` ({meaning}), e.g. `{example}`")]
-    MissingValue { name: String, key: String, meaning: &'static str, example: String },
+    MissingValue { name: String, key: String, meaning: String, example: String },
     #[error("`{name}` takes no values; write `{name}`")]
     NoValues { name: String },
-    #[error("`{value}` in `{text}` has no key; `{name}` takes {known}, e.g. `{example}`")]
-    NoKey { text: String, value: String, name: &'static str, known: String, example: String },
+    #[error("`{value}` in `{text}` has no key; {known}, e.g. `{example}`")]
+    NoKey { text: String, value: String, known: String, example: String },
     #[error("`{name}` has no value `{key}`; it takes {known}, e.g. `{example}`")]
     UnknownKey { name: String, key: String, known: String, example: String },
     #[error("`{text}` gives `{key}` twice; write for instance `{example}`")]
     Twice { text: String, key: String, example: String },
-    #[error("`{value}` in `{text}` is not {expected} ({meaning}); write for instance `{example}`")]
-    WrongKind { text: String, value: String, expected: String, meaning: &'static str, example: String },
-    #[error("`{key}` in `{text}` must be at least {min} ({meaning}), e.g. `{example}`")]
-    TooSmall { text: String, key: &'static str, min: String, meaning: &'static str, example: String },
-    #[error("`{key}` in `{text}` must be at most {max} ({meaning}), e.g. `{example}`")]
-    TooLarge { text: String, key: &'static str, max: String, meaning: String, example: String },
+    #[error("`{value}` in `{text}` is not {expected}; write for instance `{example}`")]
+    WrongKind { text: String, value: String, expected: String, example: String },
+    #[error("`{key}` in `{text}` must be {allowed}, e.g. `{example}`")]
+    OutOfRange { text: String, key: String, allowed: String, example: String },
     #[error("`{text}`: {reason}")]
     Refused { text: String, reason: String },
     #[error("`{name}` takes no global tokens: it already attends to all tokens; write `{name}`")]
@@ -115,8 +113,8 @@ fn parse_values(text: &str, given: Option<&[(Option<&str>, &str)]>, info: &Mecha
     for (number, &(key, value)) in given.unwrap_or(&[]).iter().enumerate() {
         let parameter = match key {
             None => info.parameters.first().filter(|first| number == 0 && !first.keyed).ok_or_else(|| {
-                let (text, value) = (text.clone(), value.to_owned());
-                SpecError::NoKey { text, value, name: info.name, known: known(), example: example() }
+                let (text, value, known) = (text.clone(), value.to_owned(), format!("`{name}` takes {}", known()));
+                SpecError::NoKey { text, value, known, example: example() }
             })?,
             Some(key) => info.parameters.iter().find(|parameter| parameter.name == key).ok_or_else(|| {
                 let (name, key) = (name.clone(), key.to_owned());
@@ -135,7 +133,7 @@ fn parse_values(text: &str, given: Option<&[(Option<&str>, &str)]>, info: &Mecha
             Otherwise::Absent => {}
             Otherwise::Value(default) => found.push((parameter.name, default.into())),
             Otherwise::Required => {
-                let (key, meaning) = (parameter.name.to_owned(), parameter.meaning);
+                let (key, meaning) = (parameter.name.to_owned(), parameter.meaning.to_owned());
                 return Err(SpecError::MissingValue { name, key, meaning, example: example() });
             }
         }
@@ -144,21 +142,23 @@ fn parse_values(text: &str, given: Option<&[(Option<&str>, &str)]>, info: &Mecha
 }
 
 fn checked(text: &str, value: &str, parameter: &Parameter, example: String) -> Result<SpecValue, SpecError> {
-    let (text, key, meaning) = (text.to_owned(), parameter.name, parameter.meaning);
+    let (text, key, meaning) = (text.to_owned(), parameter.name.to_owned(), parameter.meaning.to_owned());
     let Some(value) = value.parse().ok().filter(|value| parameter.takes(value)) else {
-        let (value, expected) = (value.to_owned(), parameter.expected());
-        return Err(SpecError::WrongKind { text, value, expected, meaning, example });
+        let (value, expected) = (value.to_owned(), format!("{} ({meaning})", parameter.expected()));
+        return Err(SpecError::WrongKind { text, value, expected, example });
     };
     match value.number() {
         Some(number) if number < parameter.min => {
-            Err(SpecError::TooSmall { text, key, min: parameter.min.to_string(), meaning, example })
+            let allowed = format!("at least {} ({meaning})", parameter.min);
+            Err(SpecError::OutOfRange { text, key, allowed, example })
         }
         Some(number) if number > parameter.max => {
             let meaning = match parameter.max == MAX_SIZE as f64 {
                 true => format!("{meaning}; more than a sequence is long makes no difference"),
-                false => meaning.to_owned(),
+                false => meaning,
             };
-            Err(SpecError::TooLarge { text, key, max: parameter.max.to_string(), meaning, example })
+            let allowed = format!("at most {} ({meaning})", parameter.max);
+            Err(SpecError::OutOfRange { text, key, allowed, example })
         }
         _ => Ok(value),
     }

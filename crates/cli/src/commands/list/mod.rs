@@ -113,29 +113,26 @@ impl<'a> Entry<'a> {
 }
 
 fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> {
-    let head = ["mechanism", "family", "fast form", "kept keys; weights; what it isolates"].map(str::to_owned);
+    let head = ["mechanism", "family", "fast form", "kept keys\nweights\nwhat it isolates"].map(str::to_owned);
     let rows = entries.iter().map(|entry| {
         let fast = if entry.fast_form { "yes" } else { "no" };
         let MechanismInfo { family, summary, formula, isolates, .. } = entry.info;
-        let text = format!("{summary}\n{formula}\n{isolates}");
-        [entry.form.clone(), family.to_string(), fast.to_owned(), text]
+        [entry.form.clone(), family.to_string(), fast.to_owned(), format!("{summary}\n{formula}\n{isolates}")]
     });
     let rows: Vec<[String; 4]> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let indent = widths.iter().map(|width| width + 2).sum::<usize>();
-    for row in &rows {
-        let width = text_width().saturating_sub(indent).max(20);
-        let mut lines = row[3].lines().flat_map(|line| wrap(line, width));
-        let [a, b, c] = widths;
-        let first = lines.next().unwrap_or_default();
-        writeln!(out, "{:a$}  {:b$}  {:c$}  {first}", row[0], row[1], row[2])?;
-        for line in lines {
-            writeln!(out, "{:indent$}{line}", "")?;
+    let (first, second) = (width(0), width(1));
+    for [form, family, fast, text] in &rows {
+        writeln!(out, "{form:first$}  {family:second$}  {fast}")?;
+        for line in text.lines().flat_map(|line| wrap(line, text_width().saturating_sub(INDENT).max(20))) {
+            writeln!(out, "{:INDENT$}{line}", "")?;
         }
     }
     Ok(())
 }
+
+/// Columns before the text below a mechanism.
+const INDENT: usize = 4;
 
 /// A setting as it is listed.
 #[derive(Serialize)]
