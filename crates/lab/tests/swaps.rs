@@ -205,8 +205,8 @@ fn attention_that_does_not_fit_is_refused_before_anything_is_trained() {
     assert!(message("banded:3+g1/full", &[]).contains("got 1 and 0"));
     assert!(message("full", &["training.evaluate_as=banded:3+g1"]).contains("got 0 and 1"));
     assert!(message("full", &["training.evaluate_as=full/full/topk:2"]).contains("gives 3 blocks"));
-    let unknown = message("full", &["training.evaluate_as=topp:3"]);
-    assert!(unknown.contains("`-s training.evaluate_as=topp:3`") && unknown.contains("did you mean"), "{unknown}");
+    let unknown = message("full", &["training.evaluate_as=tpok:3"]);
+    assert!(unknown.contains("`-s training.evaluate_as=tpok:3`") && unknown.contains("did you mean"), "{unknown}");
     assert!(message("full", &["training.evaluate_as=full@0,topk:3@2"]).contains("full@0"));
 }
 

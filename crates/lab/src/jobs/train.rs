@@ -184,6 +184,7 @@ impl Train {
         }
         let mut untrained = None;
         context.threads.run(&mut || untrained = trainer.untrained(context.stop));
+        context.lease.confirm()?;
         // One whose loss is not finite diverges in its first epoch.
         let is_finite = |record: &EpochRecord| record.train_loss.is_finite() && record.heldout_loss.is_finite();
         match untrained.filter(is_finite) {
