@@ -186,6 +186,17 @@ fn evaluation_with_another_attention_changes_nothing_but_evaluation() {
 }
 
 #[test]
+fn the_untrained_model_is_evaluated_like_the_trained_one() {
+    let loss = |mechanism: &str, overrides: &[&str]| {
+        let trainer = trainer(&trial(mechanism, overrides));
+        trainer.untrained(&AtomicBool::new(false)).unwrap().heldout_loss
+    };
+    // Both have the same initial weights.
+    assert_eq!(loss("full", &["training.evaluate_as=topk:2"]), loss("topk:2", &[]));
+    assert_ne!(loss("full", &[]), loss("topk:2", &[]));
+}
+
+#[test]
 fn settings_that_are_not_used_leave_ids_alone() {
     let id = |mechanism: &str, overrides: &[&str]| trial(mechanism, overrides).id;
     assert_eq!(id("full", &[]), id("full", &["training.evaluate_as=\"\""]));

@@ -149,7 +149,7 @@ impl Trainer {
     /// If the model has been trained.
     pub fn untrained(&self, stop: &AtomicBool) -> Option<EpochRecord> {
         assert_eq!(self.progress.total_steps, 0, "the model is untrained");
-        let (began, model, mut pass) = (Instant::now(), self.model().valid(), UNTRAINED_PASS);
+        let (began, model, mut pass) = (Instant::now(), self.evaluated_model(), UNTRAINED_PASS);
         let train = self.evaluate(&model, &self.data.train, Some(stop), &mut pass)?;
         let held_out = self.evaluate(&model, &self.data.held_out, Some(stop), &mut pass)?;
         Some(EpochRecord {
