@@ -11,7 +11,7 @@ use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
-use semfocus_store::{State, Store};
+use semfocus_store::{Session, State, Store};
 
 const EPOCHS: usize = 20;
 
@@ -65,8 +65,8 @@ fn five_seeds_show_a_difference() {
     });
     let evidence = Evidence::read(&store, GOAL).unwrap();
     let (full, topk) = (mechanism(&evidence, "full"), mechanism(&evidence, "topk:5"));
-    assert_eq!((full.reached, full.median_epochs_to_threshold), (5, Some(12.0)));
-    assert_eq!((topk.reached, topk.median_epochs_to_threshold), (5, Some(2.0)));
+    assert_eq!((full.reached, full.median_epochs_to_target), (5, Some(12.0)));
+    assert_eq!((topk.reached, topk.median_epochs_to_target), (5, Some(2.0)));
     // Full: 10 to 14, all before the horizon: the 20 epochs of the banded trials.
     assert_eq!(full.restricted_mean_epochs.unwrap().mean, 12.0);
     let comparison = topk.versus_full.as_ref().unwrap();
@@ -86,11 +86,11 @@ fn five_seeds_show_a_difference() {
     assert_eq!(comparison.generalisation.finding, Generalisation::NoEvidence);
     assert_eq!(
         comparison.generalisation.words,
-        "held-out accuracy +0.0 points, from +0.0 to +0.0; 5 seeds are too few for a test, which takes 7"
+        "held-out accuracy +0.0 points, from +0.0 to +0.0; 5 seeds are too few for a test (7 needed)"
     );
     assert!((comparison.epochs_saved.unwrap() - (12.0 - 2.4)).abs() < 1e-9);
     let banded = mechanism(&evidence, "banded:5");
-    assert_eq!((banded.reached, banded.median_epochs_to_threshold, banded.epochs), (0, None, 20));
+    assert_eq!((banded.reached, banded.median_epochs_to_target, banded.epochs), (0, None, 20));
     let comparison = banded.versus_full.as_ref().unwrap();
     assert_eq!(comparison.epochs.unwrap().ratio, Ratio::LessThan(12.0 / 20.0));
     assert_eq!(comparison.learning.finding, Learning::Slower);
@@ -98,8 +98,7 @@ fn five_seeds_show_a_difference() {
     assert_eq!(comparison.generalisation.finding, Generalisation::WorseInAll);
     assert_eq!(
         comparison.generalisation.words,
-        "worse with all 5 seeds (held-out accuracy −49.0 points, from −49.0 to −49.0); 5 seeds are too few for a test, which \
-         takes 7"
+        "worse with all 5 seeds (held-out accuracy −49.0 points, from −49.0 to −49.0); 5 seeds are too few for a test (7 needed)"
     );
     let block = mechanism(&evidence, "block:5").versus_full.as_ref().unwrap();
     assert_eq!((block.learning.finding, block.log_rank.p_value), (Learning::NoEvidence, 1.0));
@@ -123,11 +122,11 @@ fn few_seeds_are_not_overinterpreted() {
     assert_eq!(comparison.learning.finding, Learning::FasterInAll);
     assert_eq!(
         comparison.learning.words,
-        "faster with both seeds, 5.0 times fewer epochs; 2 seeds are too few for a test, which takes 4"
+        "faster with both seeds, 5.0 times fewer epochs; 2 seeds are too few for a test (4 needed)"
     );
     assert_eq!(
         comparison.generalisation.words,
-        "held-out accuracy +0.0 points, from +0.0 to +0.0; 2 seeds are too few for a test, which takes 6"
+        "held-out accuracy +0.0 points, from +0.0 to +0.0; 2 seeds are too few for a test (6 needed)"
     );
     assert!(comparison.epochs.unwrap().interval.is_none());
 }
@@ -140,7 +139,7 @@ fn one_seed_without_a_difference() {
     let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
     assert_eq!(
         comparison.learning.words,
-        "no evidence of a difference in speed; one seed is too few for a test, which takes 4"
+        "no evidence of a difference in speed; one seed is too few for a test (4 needed)"
     );
 }
 
@@ -150,7 +149,7 @@ fn one_seed_one_mechanism_and_nothing_at_all() {
     let single = store(alone.path(), &["topk:5"], 1, |_| Some(jump(3)));
     let evidence = Evidence::read(&single, GOAL).unwrap();
     assert!(mechanism(&evidence, "topk:5").versus_full.is_none(), "there is nothing to compare with");
-    assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_threshold, Some(3.0));
+    assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_target, Some(3.0));
     let empty = Scratch::new("evidence-empty");
     let nothing = store(empty.path(), &["full", "topk:5"], 2, |_| None);
     let evidence = Evidence::read(&nothing, GOAL).unwrap();
@@ -204,7 +203,7 @@ fn other_goals_can_be_asked_for() {
         ("train_accuracy >= 0.4", Some(1.0)),
     ] {
         let evidence = Evidence::read(&store, goal.parse().unwrap()).unwrap();
-        assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_threshold, reached, "{goal}");
+        assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_target, reached, "{goal}");
     }
 }
 
@@ -360,4 +359,46 @@ fn each_mechanism_at_its_best_point() {
     assert_eq!((chosen, best.split), (vec!["0.1", "1.0"], Split::HeldOut));
     let comparison = best.mechanisms[1].evidence.versus_full.as_ref().unwrap();
     assert_eq!(comparison.epochs.unwrap().ratio, Ratio::Exactly(3.0), "12 epochs at its best point against 4");
+}
+
+#[test]
+fn pairs_on_different_processors_are_named() {
+    let session = |cpu: &str| Session {
+        version: "1".to_owned(),
+        commit: None,
+        cpu: cpu.to_owned(),
+        instruction_set: "Avx2".to_owned(),
+        cores: 1,
+        threads: 1,
+        jobs: 1,
+        device: "cpu".to_owned(),
+        system: "linux".to_owned(),
+        host: "n1".to_owned(),
+        pid: 1,
+        command: Vec::new(),
+        started: "2026-11-18T00:00:00Z".to_owned(),
+        from_epoch: 0,
+    };
+    let scratch = Scratch::new("evidence-processors");
+    let store = store(scratch.path(), &["full", "topk:5", "block:5"], 3, |_| Some(jump(4)));
+    let warned = || Evidence::read(&store, GOAL).unwrap().warnings();
+    for trial in store.read().unwrap().trials {
+        trial.folder.add_session(session("Zen")).unwrap();
+    }
+    assert!(warned().is_empty(), "{:?}", warned());
+    let other = |mechanism: &str, place: usize| {
+        let trials = store.read().unwrap().trials;
+        let folder =
+            trials.iter().filter(|trial| trial.entry.mechanism == mechanism).nth(place).unwrap().folder.clone();
+        folder.add_session(Session { instruction_set: "Avx512".to_owned(), ..session("Zen") }).unwrap();
+        folder.add_session(session("Xeon")).unwrap();
+    };
+    other("topk:5", 1);
+    let [warning] = &warned()[..] else { panic!("{:?}", warned()) };
+    assert!(warning.starts_with("different processors (Xeon; Zen)"), "{warning}");
+    assert!(warning.ends_with(": topk:5 with seed 2."), "{warning}");
+    // The partner of two others.
+    other("full", 2);
+    let [warning] = &warned()[..] else { panic!("{:?}", warned()) };
+    assert!(warning.ends_with(": topk:5 with seeds 2, 3; block:5 with seed 3."), "{warning}");
 }

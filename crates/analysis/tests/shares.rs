@@ -72,6 +72,8 @@ impl World {
 struct Said {
     most: f64,
     less: f64,
+    /// Most about one control, less about another, or one of both: an experiment counts once.
+    either: f64,
     missed: f64,
     judged: f64,
 }
@@ -108,14 +110,16 @@ fn simulate(world: &World, truth: f64, seeds: usize) -> Said {
         let any = |is_so: &dyn Fn(Kept) -> bool| f64::from(u8::from(judged.iter().any(|one| is_so(one.kept))));
         said.most += any(&|kept| kept == Kept::Most);
         said.less += any(&|kept| kept == Kept::Less);
+        said.either += any(&|kept| kept != Kept::Undecided);
         let of_controls = |is_so: &dyn Fn(&JudgedShare) -> bool| {
             judged.iter().filter(|one| is_so(one)).count() as f64 / CONTROLS as f64
         };
         said.missed += of_controls(&|one| one.interval.is_some_and(|interval| !interval.contains(truth)));
         said.judged += of_controls(&|one| one.kept != Kept::Undecided);
     }
-    let count = EXPERIMENTS as f64;
-    Said { most: said.most / count, less: said.less / count, missed: said.missed / count, judged: said.judged / count }
+    let Said { most, less, either, missed, judged } = said;
+    let [most, less, either, missed, judged] = [most, less, either, missed, judged].map(|sum| sum / EXPERIMENTS as f64);
+    Said { most, less, either, missed, judged }
 }
 
 #[test]
@@ -131,16 +135,8 @@ fn how_often_shares_are_misjudged() {
     for world in &WORLDS {
         for seeds in [5, 10] {
             let [none, half, whole] = [0.0, 0.5, 1.0].map(|truth| simulate(world, truth, seeds));
-            let shares = [
-                half.most + half.less,
-                half.missed,
-                none.most,
-                none.missed,
-                whole.less,
-                whole.missed,
-                none.judged,
-                whole.judged,
-            ];
+            let shares =
+                [half.either, half.missed, none.most, none.missed, whole.less, whole.missed, none.judged, whole.judged];
             println!("| {} | {seeds} | {} |", world.name, shares.map(percent).join(" | "));
             for (share, what) in
                 shares.into_iter().zip(["half", "half missed", "none", "none missed", "whole", "whole missed"])

@@ -17,7 +17,7 @@ use semfocus_lab::jobs::{Executor, Job, Observer, Sharing, Train};
 use semfocus_lab::training::BATCH;
 use semfocus_lab::{Device, Lab, Plan, Trial};
 use semfocus_nn::{Encoder, Pass, StandardOptimizer, train};
-use semfocus_store::{Event, JobId, Program, Session, Store};
+use semfocus_store::{Event, JobId, Locks, Program, Session, Store};
 use serde::Serialize;
 
 /// Measure an epoch of even pairs against its steps alone, and four trials side by side
@@ -121,7 +121,7 @@ fn plan(lab: &Lab, args: &Args, seeds: usize) -> Result<(Experiment, Plan), Erro
 /// Seconds to train all trials of a plan in a new store.
 fn time_run(lab: &Lab, plan: &(Experiment, Plan), dir: &Path, sharing: Sharing) -> Result<f64, Error> {
     let (experiment, plan) = plan;
-    let created = Store::create(dir, experiment, &plan.index(), &mut |_| true)?;
+    let created = Store::create(dir, experiment, &plan.index(), &Locks::flock(), &mut |_| true)?;
     let store = created.ok_or("another process describes the run")?.store;
     let jobs: Vec<Train> = plan.trials.iter().map(|trial| Train::new(trial.clone(), store.trial(trial.id))).collect();
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
@@ -134,7 +134,16 @@ fn time_run(lab: &Lab, plan: &(Experiment, Plan), dir: &Path, sharing: Sharing) 
     };
     let session = Session::here(program, sharing.threads, sharing.jobs);
     let (stop, observer) = (AtomicBool::new(false), Nobody);
-    let executor = Executor { lab, device, session, sharing, stop: &stop, memory: None, observer: &observer };
+    let executor = Executor {
+        lab,
+        device,
+        session,
+        sharing,
+        stop: &stop,
+        memory: None,
+        locks: &Locks::flock(),
+        observer: &observer,
+    };
     let began = Instant::now();
     let ends = executor.run(&jobs);
     let seconds = began.elapsed().as_secs_f64();

@@ -70,7 +70,7 @@ fn measure(args: &Args, lab: &Lab, mechanism: &str, threads: usize) -> Result<Ca
     let data = trial.source.dataset(&settings.data, settings.seed)?;
     let attention = lab.attention(mechanism)?;
     let model = Encoder::new(settings.model.clone(), attention, settings.seed, &device.plain())?;
-    let evaluator = Evaluator::new(&model, &data.train, args.samples as usize, &device);
+    let evaluator = Evaluator::new(&model, &data.train, args.samples as usize, false, &device);
     let plane = Plane::random(&model, Scaling::Tensor, 1, 0);
     let cells = args.cells as usize;
     let side = (cells as f64).sqrt().ceil().max(3.0) as usize;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use semfocus_analysis::evidence::accuracy::Split;
 use semfocus_analysis::evidence::across::MECHANISM_AXIS;
-use semfocus_analysis::evidence::claim::{Checked, Claim};
+use semfocus_analysis::evidence::claim::{Answer, Checked, Claim};
 use semfocus_analysis::evidence::comparison::Comparison;
 use semfocus_analysis::evidence::robustness::{Robustness, point_name, robustness};
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
@@ -13,6 +13,7 @@ use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
 use serde::Serialize;
 
+use crate::talk::Colour;
 use crate::text::{counted, paragraph};
 
 /// A mechanism at one grid point, for `--json`.
@@ -27,7 +28,7 @@ pub(crate) struct Row {
     unfinished: usize,
     diverged: usize,
     reached: usize,
-    median_epochs_to_threshold: Option<f64>,
+    median_epochs_to_target: Option<f64>,
     restricted_mean_epochs: Option<f64>,
     horizon: f64,
     /// Epochs of the baseline / epochs of the mechanism, or a bound on it.
@@ -85,7 +86,7 @@ fn row(mechanism: &MechanismEvidence, point: &PointEvidence, evidence: &Evidence
         unfinished: mechanism.unfinished,
         diverged: mechanism.diverged,
         reached: mechanism.reached,
-        median_epochs_to_threshold: mechanism.median_epochs_to_threshold,
+        median_epochs_to_target: mechanism.median_epochs_to_target,
         restricted_mean_epochs: mechanism.restricted_mean_epochs.map(|mean| mean.mean),
         horizon: point.horizon,
         speedup: ratio.map(Ratio::value),
@@ -119,17 +120,27 @@ fn verdict(mechanism: &MechanismEvidence, evidence: &Evidence) -> String {
     }
 }
 
+/// The name of an answer in its colour.
+fn coloured(answer: Answer) -> String {
+    match answer {
+        Answer::Supported => Colour::Green.on_stdout(answer.name()),
+        Answer::NotSupported => Colour::Red.on_stdout(answer.name()),
+        Answer::Undecided => Colour::Yellow.on_stdout(answer.name()),
+    }
+}
+
 /// What has to be known first: warnings, then whether the claim holds.
 pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     for warning in evidence.warnings() {
         paragraph(out, "note       ", &warning)?;
     }
     let claim = Claim::new(evidence);
-    if let Some(sentence) = claim.sentence() {
-        paragraph(out, "answer     ", &sentence)?;
+    if let (Some(sentence), Some(answer)) = (claim.sentence(), claim.answer) {
+        paragraph(out, "answer     ", &sentence.replacen(answer.name(), &coloured(answer), 1))?;
     }
-    for Checked { expectation, answer, reason } in &claim.checked {
-        paragraph(out, "           ", &format!("{expectation}: {}; {reason}", answer.name()))?;
+    // If nothing learned anything, that is the reason for all of them, and the note has said so.
+    for Checked { expectation, answer, reason } in claim.checked.iter().filter(|_| !evidence.has_learned_nothing()) {
+        paragraph(out, "           ", &format!("{expectation}: {}; {reason}", coloured(*answer)))?;
     }
     if !claim.text.is_empty() {
         let unchecked = claim.unchecked.map_or(String::new(), |why| format!(" (not checked: {why})"));
@@ -143,16 +154,9 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
     print_answer(evidence, out)?;
     writeln!(out)?;
     let width = print_points(evidence, out)?;
-    for Robustness { mechanism, points, faster, slower, min, max } in robustness(evidence) {
-        let range = match (min, max) {
-            (Some((min, at)), Some((max, to))) if at != to => format!("; speed-up from {min} ({at}) to {max} ({to})"),
-            (Some((only, at)), _) => format!("; speed-up {only}, only known for {at}"),
-            _ => String::new(),
-        };
-        let text = format!("faster at {faster} and slower at {slower} of {points} points{range}");
-        paragraph(out, &format!("{mechanism:width$}  "), &text)?;
+    if !evidence.has_learned_nothing() {
+        print_over_grid(evidence, width, out)?;
     }
-    print_best_of_grid(evidence, width, out)?;
     let text = format!(
         "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: epochs of {} \
          / epochs of the mechanism, median over seeds of the ratios.",
@@ -162,6 +166,20 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
         None => paragraph(out, "", &text),
         Some(steps) => paragraph(out, "", &format!("An epoch is {}. {text}", counted(steps as usize, "step"))),
     }
+}
+
+/// At how many points of a grid each mechanism is faster or slower, and each mechanism at its best point.
+fn print_over_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    for Robustness { mechanism, points, faster, slower, min, max } in robustness(evidence) {
+        let range = match (min, max) {
+            (Some((min, at)), Some((max, to))) if at != to => format!("; speed-up from {min} ({at}) to {max} ({to})"),
+            (Some((only, at)), _) => format!("; speed-up {only}, only known for {at}"),
+            _ => String::new(),
+        };
+        let text = format!("faster at {faster} and slower at {slower} of {points} points{range}");
+        paragraph(out, &format!("{mechanism:width$}  "), &text)?;
+    }
+    print_best_of_grid(evidence, width, out)
 }
 
 /// Table and verdicts of each grid point. Returns the width of the first column.
@@ -183,18 +201,21 @@ fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &m
     if !point.point.is_empty() {
         writeln!(out, "{}", point_name(&point.point))?;
     }
-    let goal = goal_name(evidence);
-    writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
+    let goal = to_goal(evidence);
+    writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
     print_heading(evidence, width, out)?;
     for mechanism in &point.mechanisms {
-        print_row(mechanism, width, out)?;
+        print_row(mechanism, evidence.steps_per_epoch(), width, out)?;
     }
     print_notes(&point.mechanisms, out)?;
     writeln!(out)?;
-    for mechanism in point.mechanisms.iter().filter(|mechanism| mechanism.versus_full.is_some()) {
+    // That nothing learned anything has been said.
+    let is_compared = |row: &&MechanismEvidence| row.versus_full.is_some() && !evidence.has_learned_nothing();
+    let compared: Vec<&MechanismEvidence> = point.mechanisms.iter().filter(is_compared).collect();
+    for mechanism in &compared {
         paragraph(out, &format!("{:width$}  ", mechanism.mechanism), &verdict(mechanism, evidence))?;
     }
-    writeln!(out)
+    if compared.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 /// What the rows of a table are.
@@ -220,12 +241,12 @@ fn print_heading(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::
 fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(BestOfGrid { mechanisms, split }) = BestOfGrid::new(evidence) else { return Ok(()) };
     writeln!(out)?;
-    let goal = goal_name(evidence);
+    let goal = to_goal(evidence);
     writeln!(out, "each mechanism at its best point")?;
-    writeln!(out, "{:width$}  epochs to {goal:<27}held-out accuracy", "")?;
+    writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
     print_heading(evidence, width, out)?;
     for Tuned { evidence: mechanism, .. } in &mechanisms {
-        print_row(mechanism, width, out)?;
+        print_row(mechanism, evidence.steps_per_epoch(), width, out)?;
     }
     writeln!(out)?;
     for Tuned { point, evidence: mechanism } in &mechanisms {
@@ -271,6 +292,12 @@ pub(crate) fn print_pairs(evidence: &Evidence, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
+/// What the medians of a table count: steps, where an epoch is a number of steps, or epochs.
+fn to_goal(evidence: &Evidence) -> String {
+    let unit = if evidence.steps_per_epoch().is_some() { "steps" } else { "epochs" };
+    format!("{unit} to {}", goal_name(evidence))
+}
+
 /// `95 % training accuracy`, or the goal as it is written.
 fn goal_name(evidence: &Evidence) -> String {
     if evidence.goal == semfocus_analysis::evidence::GOAL {
@@ -279,12 +306,13 @@ fn goal_name(evidence: &Evidence) -> String {
     evidence.goal.to_string()
 }
 
-fn print_row(row: &MechanismEvidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    let median = match row.median_epochs_to_threshold {
+fn print_row(row: &MechanismEvidence, steps: Option<u64>, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let steps = steps.unwrap_or(1);
+    let median = match row.median_epochs_to_target.map(|epochs| epochs * steps as f64) {
         _ if row.seeds == 0 => "–".to_owned(),
-        Some(epochs) if epochs.fract() == 0.0 => format!("{epochs:.0}"),
-        Some(epochs) => format!("{epochs:.1}"),
-        None => format!("> {}", row.epochs),
+        Some(time) if time.fract() == 0.0 => format!("{time:.0}"),
+        Some(time) => format!("{time:.1}"),
+        None => format!("> {}", row.epochs as u64 * steps),
     };
     // A trial that diverged in its first epoch has not reached the target either.
     let trials = row.seeds.max(row.planned - row.unfinished);

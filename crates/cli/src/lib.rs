@@ -32,13 +32,17 @@ mod commands;
 mod costs;
 mod damage;
 mod evidence;
+mod locks;
+mod measure;
 mod models;
 mod output;
 mod progress;
 mod screen;
 mod signals;
+mod slurm;
 mod talk;
 mod text;
+mod time;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -95,7 +99,9 @@ impl Lab {
 ///
 /// Results go to standard output, everything else to standard error.
 ///
-/// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged or failed or are damaged, 130 interrupted.
+/// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged, failed or are damaged, 130 interrupted.
+///
+/// To begin: `semfocus run even-pairs` compares four mechanisms in about five minutes.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -106,8 +112,23 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Train the trials of an experiment and compare the mechanisms
+    ///
+    /// A run ends with a verdict and with report.html in its folder. Ctrl-C saves the progress, and the same command resumes.
+    /// The same seed gives the same results to the last bit, whatever the number of threads and interruptions; only another
+    /// type of processor may change the last digits.
     Run(commands::run::Args),
-    /// Show the progress of a run
+    /// Run as much of the study as a time allows, the most informative parts first
+    Study(commands::study::Args),
+    /// Work on the trials of a run, alone or beside others, until nothing is left or the time is up
+    ///
+    /// It is what the jobs of `semfocus slurm submit` run, and can be started by hand on any machine that sees the folder.
+    ///
+    /// Exit code: 0 if nothing is left, if the time is up, or if Slurm asked it to stop; 3 if trials failed; 130 after
+    /// Ctrl-C, and after any signal outside Slurm. Trials that diverge are results, and no failure of a worker.
+    Work(commands::work::Args),
+    /// Run an experiment on a cluster: submit workers, see how far they are, cancel them
+    Slurm(commands::slurm::Args),
+    /// Show the progress of a run, or list all runs
     Status(commands::status::Args),
     /// Compare the mechanisms of a run with full attention and say what it shows
     Compare(commands::compare::Args),
@@ -115,29 +136,31 @@ enum Command {
     Explain(commands::explain::Args),
     /// Write figures, tables and a page that says what a run shows
     Report(commands::report::Args),
+    /// Keep the record of the study: data of runs, and pages made from them
+    Record(commands::record::Args),
     /// Show everything about one trial
     Show(commands::show::Args),
-    /// Check every file of a run for damage, and repair what can be repaired
+    /// Check every file of a run for damage, and repair it with --repair
     Verify(commands::verify::Args),
     /// Print what a trained model predicts for sequences of token ids
     Predict(commands::predict::Args),
-    /// List experiments, settings, mechanisms or tasks
+    /// List experiments, runs, settings, mechanisms or tasks
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
     Data(commands::data::Args),
-    /// Measure what the attention of trained models does with its scores
+    /// Measure the attention of trained models: scores, kept keys, norms
     Probe(commands::probe::Args),
     /// Evaluate the loss around trained models
     Landscape(commands::landscape::Args),
     /// Measure how curved the loss is at trained models
     Sharpness(commands::sharpness::Args),
-    /// Compute when top-k attention has the better guarantee
+    /// Compute when the theory favours top-k attention
     Theory(commands::theory::Args),
     /// Measure the time of training and evaluation steps
     Bench(commands::bench::Args),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     Completions(commands::shell::CompletionsArgs),
-    /// Print the manual page
+    /// Show the manual page
     Man(commands::shell::ManArgs),
 }
 
@@ -185,10 +208,14 @@ impl Exit {
 fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     match cli.command {
         Command::Run(args) => return commands::run::run(&args, lab, out),
+        Command::Work(args) => return commands::work::run(&args, lab),
+        Command::Slurm(args) => return commands::slurm::run(&args, lab, out),
+        Command::Study(args) => return commands::study::run(&args, lab, out),
         Command::Status(args) => return commands::status::run(&args, out),
         Command::Compare(args) => return commands::compare::run(&args, out),
         Command::Explain(args) => return commands::explain::run(&args, out),
         Command::Report(args) => return commands::report::run(&args, out),
+        Command::Record(args) => return commands::record::run(&args, out),
         Command::Show(args) => return commands::show::run(&args, out),
         Command::Verify(args) => return commands::verify::run(&args, lab, out),
         Command::Predict(args) => commands::predict::run(&args, lab, out)?,

@@ -10,8 +10,9 @@ use semfocus_core::{Known, MechanismList, Point};
 use semfocus_lab::jobs::{Executor, Job, Sharing};
 use semfocus_lab::{Device, Lab, TrainedModel};
 use semfocus_nn::InstructionSet;
-use semfocus_store::{CheckpointName, Contents, End, Program, Session, State, Store, StoredTrial, TrialFolder};
+use semfocus_store::{CheckpointName, Contents, End, Locks, Program, Session, State, Store, StoredTrial, TrialFolder};
 
+use crate::locks::LockArg;
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
 use crate::talk::say;
@@ -31,13 +32,18 @@ pub(crate) fn labelled(mechanism: &str, point: &[(String, String)]) -> String {
     if point.is_empty() { mechanism.to_owned() } else { format!("{mechanism}, {}", point_name(point)) }
 }
 
+/// The width of a column of mechanisms.
+pub(crate) fn mechanism_width<'a>(names: impl Iterator<Item = &'a String>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0).max("mechanism".len())
+}
+
 /// Which models, on the command line.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ModelArgs {
     /// Folders of runs or trials
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Use only the first N seeds of each mechanism of a run [default: 1; all for `probe`]
+    /// Use only the first N seeds of each mechanism of a run [default: 1, or all for `probe`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     seeds: Option<u16>,
     /// Use only these mechanisms of a run
@@ -48,6 +54,8 @@ pub(crate) struct ModelArgs {
     best: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArg,
+    #[command(flatten)]
+    lock: LockArg,
 }
 
 impl ModelArgs {
@@ -85,6 +93,11 @@ impl ModelArgs {
             (_, result) => result?,
         };
         Ok(Target { folder, trained, point })
+    }
+
+    /// How the folders of the models are taken.
+    fn locks(&self) -> Result<Locks, Error> {
+        self.lock.locks(self.runs.iter().map(PathBuf::as_path).filter(|path| path.is_dir()))
     }
 
     fn checkpoint(&self) -> CheckpointName {
@@ -128,7 +141,7 @@ pub(crate) fn session(device: &Device, sharing: Sharing) -> Session {
     let program = Program {
         version: crate::VERSION.to_owned(),
         commit: crate::COMMIT.map(str::to_owned),
-        instruction_set: format!("{:?}", InstructionSet::current()),
+        instruction_set: InstructionSet::current().name().to_owned(),
         device: device.name().to_owned(),
     };
     Session::here(program, sharing.threads, sharing.jobs)
@@ -138,7 +151,7 @@ pub(crate) fn session(device: &Device, sharing: Sharing) -> Session {
 /// they were interrupted.
 pub(crate) fn run_jobs(
     lab: &Lab,
-    device: &Device,
+    models: &ModelArgs,
     jobs: &[&dyn Job],
     unit: &'static str,
     threads: Option<usize>,
@@ -146,9 +159,11 @@ pub(crate) fn run_jobs(
     let stop: Arc<AtomicBool> = stop_on_signals()?;
     let sharing = Sharing::one_by_one(threads);
     let progress = Progress::new(jobs, unit, sharing, false, stop.clone());
+    let (device, locks) = (&models.device.device, models.locks()?);
     let session = session(device, sharing);
     let memory = semfocus_lab::memory::available();
-    let ends = Executor { lab, device, session, sharing, stop: &stop, memory, observer: &progress }.run(jobs);
+    let ends =
+        Executor { lab, device, session, sharing, stop: &stop, memory, locks: &locks, observer: &progress }.run(jobs);
     progress.finish();
     if let Some(message) = ends.iter().flatten().find_map(|end| match end {
         End::Failed(message) => Some(message),

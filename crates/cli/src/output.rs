@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args as ClapArgs;
 use semfocus_store::files::Aside;
 use serde::Serialize;
 
@@ -14,7 +15,8 @@ use crate::talk::say;
 /// Version of the JSON that commands print; `docs/json.md` describes it. Fields may be added without a new version.
 const SCHEMA: u32 = 1;
 
-/// Prints a result as JSON, or as text by `print`. Objects say the version of their schema; lists have no place for it.
+/// Prints a result as a JSON object that begins with the version of its schema, or as text by `print`. A list is the field
+/// `list` of that object.
 pub(crate) fn emit<T: Serialize + ?Sized>(
     out: &mut dyn Write,
     json: bool,
@@ -24,16 +26,16 @@ pub(crate) fn emit<T: Serialize + ?Sized>(
     if !json {
         return print(out);
     }
-    let text = serde_json::to_string_pretty(value)?;
-    match text.strip_prefix("{\n") {
-        Some(fields) => writeln!(out, "{{\n  \"schema\": {SCHEMA},\n{fields}")?,
-        None => writeln!(out, "{text}")?,
+    let mut text = serde_json::to_string_pretty(value)?;
+    if text.starts_with('[') {
+        text = format!("{{\n  \"list\": {}\n}}", text.replace('\n', "\n  "));
     }
-    Ok(())
+    let fields = text.strip_prefix("{\n").ok_or("a result is an object or a list")?;
+    Ok(writeln!(out, "{{\n  \"schema\": {SCHEMA},\n{fields}")?)
 }
 
 /// Cuts lines that would fill a terminal. Files and pipes get them whole.
-pub(crate) struct ForTerminal<'a> {
+struct ForTerminal<'a> {
     out: &'a mut dyn Write,
     /// Characters of a line; none if there is no terminal.
     room: Option<usize>,
@@ -42,16 +44,18 @@ pub(crate) struct ForTerminal<'a> {
 }
 
 impl<'a> ForTerminal<'a> {
-    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+    fn new(out: &'a mut dyn Write) -> Self {
         let room = io::stdout().is_terminal().then(|| 3 * text_width() - 1);
         ForTerminal { out, room, column: 0, is_cut: false }
     }
 
-    /// Says whether something was left out.
-    pub(crate) fn finish(self) {
+    /// Says, below the lines, whether something was left out.
+    fn finish(self) -> io::Result<()> {
+        self.out.flush()?;
         if self.is_cut {
-            say!("note: long lines are cut off here; write to a file with -o, or into a pipe, to have them whole");
+            say!("note: long lines are cut off; `-o FILE` or a pipe gets them whole");
         }
+        Ok(())
     }
 }
 
@@ -86,11 +90,7 @@ impl Write for ForTerminal<'_> {
 
 /// Writes a file as a whole: a reader never sees a part of it, and a failure leaves what was there. An existing file with
 /// other contents is replaced only by `force`. A message on standard error says what happened.
-pub(crate) fn write_file(
-    path: &Path,
-    force: bool,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn write_file(path: &Path, force: bool, write: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
     let place = |error: io::Error| format!("cannot write {}: {error}", path.display());
     // A link is followed; a device or a pipe is written to and not replaced by a file.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -119,6 +119,35 @@ pub(crate) fn write_file(
     Ok(())
 }
 
+/// Where a command writes its data.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OutputArgs {
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+impl OutputArgs {
+    /// Writes to the file, or to standard output, where a terminal gets long lines cut.
+    pub(crate) fn write(
+        &self,
+        out: &mut dyn Write,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match &self.output {
+            Some(path) => write_file(path, self.force, write),
+            None => {
+                let mut out = ForTerminal::new(out);
+                write(&mut out)?;
+                Ok(out.finish()?)
+            }
+        }
+    }
+}
+
 fn same_contents(one: &Path, other: &Path) -> io::Result<bool> {
     Ok(fs::metadata(one)?.len() == fs::metadata(other)?.len() && fs::read(one)? == fs::read(other)?)
 }
@@ -139,13 +168,17 @@ mod tests {
     }
 
     #[test]
-    fn objects_say_their_schema_and_lists_stay_lists() {
+    fn every_result_says_its_schema() {
         let print = |value: serde_json::Value| {
             let mut out = Vec::new();
             emit(&mut out, true, &value, |_| Ok(())).unwrap();
             serde_json::from_slice::<serde_json::Value>(&out).unwrap()
         };
         assert_eq!(print(serde_json::json!({"a": 1.5})), serde_json::json!({"schema": 1, "a": 1.5}));
-        assert_eq!(print(serde_json::json!([{"a": 1}])), serde_json::json!([{"a": 1}]));
+        assert_eq!(
+            print(serde_json::json!([{"a": "x\ny"}])),
+            serde_json::json!({"schema": 1, "list": [{"a": "x\ny"}]})
+        );
+        assert_eq!(print(serde_json::json!([])), serde_json::json!({"schema": 1, "list": []}));
     }
 }

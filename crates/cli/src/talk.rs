@@ -71,7 +71,6 @@ impl Colour {
     }
 
     /// The text in this colour if standard output is a terminal.
-    #[allow(dead_code, reason = "for the tables of results")]
     pub(crate) fn on_stdout(self, text: &str) -> String {
         self.if_wanted(text, io::stdout().is_terminal())
     }

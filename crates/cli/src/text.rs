@@ -2,14 +2,18 @@
 
 use std::io::{self, Write};
 
-use crate::screen::text_width;
+use semfocus_analysis::evidence::robustness::point_name;
+use semfocus_core::Point;
+
+use crate::Error;
+use crate::screen::{text_width, visible};
 
 /// Breaks a text between words into lines of at most `width` characters, except for longer words.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+            Some(line) if visible(line) + 1 + visible(word) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -28,6 +32,28 @@ pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Resu
         } else {
             writeln!(out, "{:indent$}{line}", "")?;
         }
+    }
+    Ok(())
+}
+
+/// Writes the rows of a table, those of each point of the grid below a line that names it.
+pub(crate) fn rows_by_point<T>(
+    out: &mut dyn Write,
+    rows: &[T],
+    point: impl Fn(&T) -> &Point,
+    mut write: impl FnMut(&mut dyn Write, &T) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut points: Vec<&Point> = Vec::new();
+    for row in rows {
+        if !points.contains(&point(row)) {
+            points.push(point(row));
+        }
+    }
+    for wanted in points {
+        if !wanted.is_empty() {
+            paragraph(out, "", &point_name(wanted))?;
+        }
+        rows.iter().filter(|row| point(row) == wanted).try_for_each(|row| write(out, row))?;
     }
     Ok(())
 }
@@ -101,6 +127,19 @@ mod tests {
         assert_eq!(wrap("a bc def ghij", 5), ["a bc", "def", "ghij"]);
         assert_eq!(wrap("unbreakable b", 4), ["unbreakable", "b"]);
         assert!(wrap("", 4).is_empty());
+    }
+
+    #[test]
+    fn rows_are_grouped_by_point() {
+        let point = |value: &str| vec![("model.activation".to_owned(), value.to_owned())];
+        let rows = [("full", point("relu")), ("full", point("gelu")), ("topk:3", point("relu"))];
+        let print = |rows: &[(&str, Point)]| {
+            let mut out = Vec::new();
+            rows_by_point(&mut out, rows, |row| &row.1, |out, row| Ok(writeln!(out, "{}", row.0)?)).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(print(&rows), "activation = relu\nfull\ntopk:3\nactivation = gelu\nfull\n");
+        assert_eq!(print(&[("full", Vec::new())]), "full\n");
     }
 
     #[test]

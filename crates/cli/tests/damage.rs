@@ -289,3 +289,29 @@ fn forged_checkpoints_are_refused() {
         assert_eq!(kept_aside(&forged).iter().filter(|path| path.to_string_lossy().contains("safetensors")).count(), 3);
     }
 }
+
+#[test]
+fn a_run_that_two_processes_wrote_at_once_begins_again() {
+    let scratch = Scratch::new("written-twice");
+    let (file, dir) = finished(&scratch);
+    let doubled = copy(&scratch, &dir, "doubled");
+    // As two processes leave a trial that do not know of each other: both append all their lines, and both say that it is finished.
+    let trial = trials(&doubled)[0].clone();
+    for name in ["epochs.csv", "events.jsonl"] {
+        let text = std::fs::read_to_string(trial.join(name)).unwrap();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let twice = lines[1..].iter().map(|line| line.repeat(2)).collect::<String>();
+        std::fs::write(trial.join(name), lines[0].to_owned() + &twice).unwrap();
+    }
+    let compared = semfocus(&["compare", &doubled]);
+    assert!(compared.code == 3 && compared.stderr.contains("epochs.csv is damaged"), "{}", compared.stderr);
+    for lock in ["flock", "lease"] {
+        let dir_of_lock = copy(&scratch, &doubled, lock);
+        let output = semfocus(&["run", &file, "-o", &dir_of_lock, "-q", "--lock", lock]);
+        assert_eq!(output.code, 0, "{lock}: {}", output.stderr);
+        assert_same_bits(&dir, &dir_of_lock);
+        let kept = kept_aside(&dir_of_lock);
+        assert!(kept.iter().any(|path| path.ends_with("epochs.csv.refused")), "{lock}: {kept:?}");
+        assert_eq!(semfocus(&["compare", &dir_of_lock]).code, 0);
+    }
+}

@@ -57,13 +57,13 @@ fn list_tasks() {
     assert_eq!(names, TASKS);
 
     let json: serde_json::Value = serde_json::from_str(&semfocus(&["list", "tasks", "--json"]).stdout).unwrap();
-    let stack = &json[5];
+    let stack = &json["list"][5];
     assert_eq!(stack["name"], "stack-manipulation");
     assert_eq!(stack["alphabet"][2], serde_json::json!({"id": 2, "text": "POP", "meaning": "remove the top"}));
     assert_eq!(stack["classes"][2], serde_json::json!({"id": 2, "text": "2", "meaning": "the stack is empty"}));
     assert_eq!((&stack["pad"], &stack["first_global"], &stack["default_length"]), (&5.into(), &6.into(), &"40".into()));
-    assert_eq!(json[0]["default_length"], "500..600");
-    for task in json.as_array().unwrap() {
+    assert_eq!(json["list"][0]["default_length"], "500..600");
+    for task in json["list"].as_array().unwrap() {
         for field in ["summary", "tests", "source"] {
             assert!(task[field].as_str().is_some_and(|text| !text.is_empty()), "{field} of {task}");
         }

@@ -55,19 +55,27 @@ fn commands_of_the_page_on_swaps() {
     let page = include_str!("../../../docs/swaps.md");
     let scratch = Scratch::new("docs-swaps");
     assert_eq!(run_commands(page, &scratch), 2);
-    // The file that it shows can be run, and the command with stored weights can be used on a real trial.
-    let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let file = scratch.file("evaluate.toml", file);
-    let run = scratch.path("run");
-    let output = common::semfocus(&["run", &file, "--smoke", "-q", "-o", &run]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    let trials = common::trials(&run);
-    assert_eq!(trials.len(), 6);
-    let command = page.lines().find_map(|line| line.strip_prefix("    semfocus ")).unwrap();
-    let command = command.replace("runs/even-pairs-quick/a7b4", trials[0].to_str().unwrap());
-    let arguments: Vec<&str> = command.split(' ').collect();
-    let output = common::semfocus(&[&arguments[..], &["--smoke", "-q", "-o", &scratch.path("from")]].concat());
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    // The files that it shows can be run, and the commands with stored weights can be used on a real trial.
+    let files = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut runs = Vec::new();
+    for (number, (text, count)) in files.zip([2, 6]).enumerate() {
+        let file = scratch.file(&format!("{number}.toml"), text);
+        let run = scratch.path(&format!("run-{number}"));
+        let output = common::semfocus(&["run", &file, "--smoke", "-q", "-o", &run]);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        assert_eq!(common::trials(&run).len(), count);
+        runs.push(run);
+    }
+    let trial = common::trials(runs.last().unwrap())[0].clone();
+    let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    semfocus ")).collect();
+    assert_eq!((runs.len(), commands.len()), (2, 2));
+    for (number, command) in commands.iter().enumerate() {
+        let command = command.replace("runs/even-pairs-quick/a7b4", trial.to_str().unwrap());
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let dir = scratch.path(&format!("command-{number}"));
+        let output = common::semfocus(&[&arguments[..], &["--smoke", "-q", "-o", &dir]].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+    }
 }
 
 #[test]

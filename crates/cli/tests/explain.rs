@@ -69,10 +69,10 @@ fn controls_are_explained() {
     let widest = explained.stdout.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{widest:?} columns:\n{}", explained.stdout);
     let json: serde_json::Value = serde_json::from_str(&semfocus(&["explain", &dir, "--json"]).stdout).unwrap();
-    assert_eq!(json[0]["claim"]["answer"], "not_supported");
-    assert_eq!(json[0]["controls"][0]["mechanism"], "oracle:5");
-    assert_eq!(json[0]["controls"][0]["kept"], "most");
-    assert_eq!(json[0]["controls"][2]["share"]["kind"], "at_most");
+    assert_eq!(json["list"][0]["claim"]["answer"], "not_supported");
+    assert_eq!(json["list"][0]["controls"][0]["mechanism"], "oracle:5");
+    assert_eq!(json["list"][0]["controls"][0]["kept"], "most");
+    assert_eq!(json["list"][0]["controls"][2]["share"]["kind"], "at_most");
     let compared = semfocus(&["compare", &dir]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let summary = "The claim that top-k attention learns faster because it focuses on semantically relevant keys is not \
                    supported by the controls: ";

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use semfocus_store::{Lease, Taken};
+use semfocus_store::{Locks, Taken};
 
 use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, start, trials};
 
@@ -323,7 +323,9 @@ fn waiting_for_a_held_folder_is_said_and_can_be_ended() {
     let scratch = Scratch::new("held");
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("run");
-    let Taken::Lease(_lease) = Lease::take(&Path::new(&dir).join("trials")).unwrap() else { panic!("nobody has it") };
+    let Taken::Lease(_lease) = Locks::flock().take(&Path::new(&dir).join("trials")).unwrap() else {
+        panic!("nobody has it")
+    };
     let child = start(&["run", &file, "-o", &dir]);
     std::thread::sleep(Duration::from_secs(4));
     signal(&child, "INT");
@@ -332,4 +334,37 @@ fn waiting_for_a_held_folder_is_said_and_can_be_ended() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     let holder = format!("which is held by process {}", std::process::id());
     assert!(said.contains(&holder) && said.contains("Ctrl-C ends the waiting"), "{said}");
+}
+
+#[test]
+fn leases_give_the_same_bits_and_say_that_they_are_used() {
+    let scratch = Scratch::new("leases");
+    let file =
+        scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 3").replace("train = 400", "train = 100"));
+    let expected = undisturbed(&scratch, &file);
+    let dir = scratch.path("leases");
+    let child = start(&["run", &file, "-o", &dir, "-q", "--lock", "lease"]);
+    // A second process shares the work, without being told how.
+    wait_for_a_trial(&dir);
+    let second = semfocus(&["run", &file, "-o", &dir, "-q"]);
+    let first = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&first.stderr);
+    assert!(said.contains("is shared by leases (--lock lease)"), "{said}");
+    assert_eq!((first.status.code(), second.code), (Some(0), 0), "{said}{}", second.stderr);
+    assert_same_bits(&expected, &dir);
+    for trial in trials(&dir) {
+        let mut left: Vec<_> =
+            std::fs::read_dir(trial.join("claims")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert!(left.len() == 2 && left[1].to_string_lossy().ends_with(".done"), "{left:?}");
+    }
+    // A process of this machine that was killed is noticed at once, long before its lease ends.
+    let killed = scratch.path("killed");
+    let mut child = start(&["run", &file, "-o", &killed, "-q", "--lock", "lease", "--epochs", "300", "-j", "1"]);
+    wait_for_a_trial(&killed);
+    let status = semfocus(&["status", &killed, "--json"]).stdout;
+    assert!(status.contains(&format!("process {} on ", child.id())), "{status}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!semfocus(&["status", &killed, "--json"]).stdout.contains("\"running\": 1"));
 }

@@ -47,7 +47,7 @@ fn a_surface_has_the_trained_model_in_its_middle() {
     let dir = trained(&scratch, "run");
     // More examples than there are: all of them.
     let report = json(&landscape(&dir, &["--json"]));
-    let found = report.as_array().unwrap();
+    let found = report["list"].as_array().unwrap();
     assert_eq!(found.len(), 2);
     for entry in found {
         let trial = PathBuf::from(entry["trial"].as_str().unwrap());
@@ -104,7 +104,7 @@ fn the_path_of_a_long_training_can_be_followed_and_is_evaluated_once() {
     let arguments = ["--directions", "path", "--seeds", "2", "--samples", "50", "--json"];
     let first = landscape(&dir, &arguments);
     let report = json(&first);
-    let entries = report.as_array().unwrap();
+    let entries = report["list"].as_array().unwrap();
     assert_eq!(entries.len(), 2, "one for each seed: {report}");
     for entry in entries {
         let path = entry["settings"]["path"].as_array().unwrap();

@@ -12,7 +12,7 @@ fn table_names_every_mechanism_within_80_columns() {
     let starts: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     let forms: Vec<&str> = starts.iter().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(forms[..4], ["mechanism", "full", "banded:w[+gN]", "block:b[+gN]"]);
-    assert_eq!(forms.len(), 33);
+    assert_eq!(forms.len(), 35);
     for form in ["topk:k[,ties=random]", "moba:block=8,k=2", "entmax[:alpha|learned]", "bigbird[:w=3,g=2,r=3]", "stk:k"]
     {
         assert!(forms.contains(&form), "{form}");
@@ -26,7 +26,8 @@ fn table_names_every_mechanism_within_80_columns() {
 #[test]
 fn json_has_all_fields() {
     let entries: serde_json::Value = serde_json::from_str(&semfocus(&["list", "mechanisms", "--json"]).stdout).unwrap();
-    let find = |name: &str| entries.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap().clone();
+    let find =
+        |name: &str| entries["list"].as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap().clone();
     let expected = serde_json::json!({
         "form": "topk:k[,ties=random]",
         "example": "topk:5",

@@ -34,7 +34,7 @@ fn predictions_on_the_held_out_split_have_the_recorded_accuracy() {
     // JSON has the same numbers, and so has standard input.
     let output = semfocus_with_input(&["predict", &trial, "--json"], &(sequences.join("\n") + "\n"));
     let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-    for (line, entry) in lines.stdout.lines().zip(report.as_array().unwrap()) {
+    for (line, entry) in lines.stdout.lines().zip(report["list"].as_array().unwrap()) {
         let (class, logits) = line.split_once('\t').unwrap();
         assert_eq!(entry["class"].to_string(), class);
         let logits: Vec<f32> = logits.split(' ').map(|logit| logit.parse().unwrap()).collect();

@@ -219,7 +219,7 @@ fn diverged_trials_are_skipped_with_a_message() {
         assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
         assert_eq!(output.stderr.matches(": diverged, skipped\n").count(), 2, "{arguments:?}: {}", output.stderr);
         let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-        let entries = report.as_array().or_else(|| report["probes"].as_array()).unwrap();
+        let entries = report["list"].as_array().or_else(|| report["probes"].as_array()).unwrap();
         assert_eq!(entries.len(), 2, "{arguments:?}: the two trials that did not diverge");
     }
 }

@@ -36,6 +36,8 @@ fn every_command_of_the_readme_runs() {
         });
         let output = semfocus_in(&scratch.path(""), &arguments, &format!("{input}\n"));
         assert_eq!(output.code, 0, "semfocus {}: {}", arguments.join(" "), output.stderr);
-        assert!(!output.stdout.is_empty());
+        // Workers only say what they do; their results are in the folder.
+        let is_silent = arguments[0] == "work";
+        assert_eq!(output.stdout.is_empty(), is_silent, "semfocus {}", arguments.join(" "));
     }
 }

@@ -1,4 +1,4 @@
-//! Attention that changes between blocks, during training and in evaluation, and `run --from`, as a user sees them.
+//! Attention that changes between blocks, during training and in evaluation, `run --from` and `run --donor`, as a user sees them.
 #![cfg(unix)]
 
 mod common;
@@ -194,4 +194,122 @@ fn stored_weights_that_cannot_be_used_are_explained() {
     assert!(plan.code == 0 && text.contains("were trained with seed"), "{text}{}", plan.stderr);
     let best = semfocus(&["run", &file, "--from", &format!("{trial}@best"), "-n", "-o", &scratch.path("run")]);
     assert!(best.code == 0 && best.stdout.contains("training.from"), "{}", best.stderr);
+}
+
+/// A run of two mechanisms with two seeds, and its trials of one of them.
+fn donors(scratch: &Scratch, mechanism: &str) -> (String, String, Vec<PathBuf>) {
+    let file = scratch.file("small.toml", SMALL);
+    let dir = scratch.path("donors");
+    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "-s", "probe_every=1", "-q"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let is_of = |trial: &PathBuf| json(&["show", trial.to_str().unwrap()])["settings"]["mechanism"] == mechanism;
+    let trials = trials(&dir).into_iter().filter(is_of).collect();
+    (file, dir, trials)
+}
+
+#[test]
+fn a_stored_model_chooses_keys() {
+    let scratch = Scratch::new("swaps-donor");
+    let (file, dir, models) = donors(&scratch, "topk:3");
+    assert_eq!(models.len(), 2, "one for each seed");
+    let donor = format!("{}@1", models[0].display());
+    let options = ["--mechanisms", "full,donork:3", "--donor", donor.as_str(), "-s", "probe_every=1", "-q"];
+    let (expected, disturbed) = (scratch.path("expected"), scratch.path("disturbed"));
+    let command = |dir: &str| -> Vec<String> {
+        let run = ["run", file.as_str(), "-o", dir, "--epochs", "6"];
+        run.iter().chain(&options).map(|&text| text.to_owned()).collect()
+    };
+    let run = |dir: &str| semfocus(&command(dir).iter().map(String::as_str).collect::<Vec<_>>());
+    let output = run(&expected);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    // Two mechanisms with two seeds. Each trial has the model of its own seed; those that do not ask have none, and their ids.
+    assert_eq!(trials(&expected).len(), 4);
+    let shown: Vec<Value> = trials(&expected).iter().map(|trial| json(&["show", trial.to_str().unwrap()])).collect();
+    for trial in &shown {
+        if trial["settings"]["mechanism"] == "full" {
+            assert!(trial["donor"].is_null() && trial["settings"]["training"]["donor"].is_null());
+            let id = Path::new(trial["dir"].as_str().unwrap()).file_name().unwrap().to_owned();
+            assert!(Path::new(&dir).join("trials").join(id).exists(), "it is the same trial as without a donor");
+            continue;
+        }
+        let donor = json(&["show", &format!("{dir}/{}", &trial["donor"]["trial"].as_str().unwrap()[..8])]);
+        assert_eq!(
+            (&donor["settings"]["seed"], &donor["settings"]["mechanism"]),
+            (&trial["settings"]["seed"], &"topk:3".into())
+        );
+        assert_eq!(trial["donor"]["epoch"], 1);
+        // Its kept keys do not change from probe to probe.
+        let dir = trial["dir"].as_str().unwrap();
+        let probes = std::fs::read_to_string(format!("{dir}/probes.jsonl")).unwrap();
+        let last: Value = serde_json::from_str(probes.lines().last().unwrap()).unwrap();
+        assert!(last["layers"].as_array().unwrap().iter().all(|layer| layer["overlap"] == 1.0), "{last}");
+        let text = semfocus(&["show", dir]).stdout;
+        assert!(text.contains("donor      keys are chosen by trial "), "{text}");
+        let mut predict = std::process::Command::new(env!("CARGO_BIN_EXE_semfocus"));
+        let predict = predict.args(["predict", dir]).stdin(std::process::Stdio::piped());
+        let mut child = predict.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"0 1 1 0 1\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty());
+    }
+    let report = std::fs::read_to_string(Path::new(&expected).join("report.html")).unwrap();
+    assert!(report.contains("were chosen by trial"));
+    // Killed and resumed without the donors' run, it has the same bits.
+    let child = start(&command(&disturbed).iter().map(String::as_str).collect::<Vec<_>>());
+    let is_copy = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "safetensors");
+    let copies = || {
+        let entries = std::fs::read_dir(Path::new(&disturbed).join("origins")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(is_copy).count()
+    };
+    while copies() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "KILL");
+    child.wait_with_output().unwrap();
+    std::fs::rename(&dir, scratch.path("gone")).unwrap();
+    run_with_signals(&["run", &disturbed, "-q"], &disturbed, "TERM");
+    assert_same_bits(&expected, &disturbed);
+    assert_eq!(semfocus(&["verify", &disturbed]).code, 0);
+    let again = scratch.path("again");
+    let output = semfocus(&["run", &format!("{expected}/experiment.toml"), "-o", &again, "-q"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_same_bits(&expected, &again);
+    // Without the copy there is no model to evaluate.
+    let origins = Path::new(&again).join("origins");
+    std::fs::rename(&origins, Path::new(&again).join("elsewhere")).unwrap();
+    let probed = semfocus(&["probe", &again, "--samples", "5"]);
+    assert!(probed.code != 0 && probed.stderr.contains("`--donor` copies it again"), "{}", probed.stderr);
+    assert_ne!(semfocus(&["verify", &again]).code, 0);
+}
+
+#[test]
+fn models_that_cannot_choose_keys_are_explained() {
+    let scratch = Scratch::new("swaps-donor-wrong");
+    let (file, _, models) = donors(&scratch, "full");
+    let donor = models[0].to_str().unwrap();
+    let message = |options: &[&str]| {
+        let run = scratch.path("run");
+        let output = semfocus(&[&["run", &file, "-o", &run], options].concat());
+        assert_ne!(output.code, 0, "{options:?}: {}", output.stdout);
+        assert!(!Path::new(&run).exists(), "nothing was begun");
+        output.stderr
+    };
+    let none = message(&["--mechanisms", "full,donork:3"]);
+    assert!(none.contains("`donork:3` needs a stored model with the seed") && none.contains("--donor"), "{none}");
+    let used = ["--mechanisms", "full,donork:3", "--donor", donor];
+    let seeds = message(&[&used[..], &["--seeds", "3"]].concat());
+    assert!(seeds.contains("there are donors with the seeds"), "{seeds}");
+    let blocks = message(&[&used[..], &["-s", "model.blocks=3"]].concat());
+    assert!(blocks.contains("cannot choose keys here: it has 2 blocks, and the model has 3"), "{blocks}");
+    let task = message(&[&used[..], &["-s", "task=parity"]].concat());
+    assert!(task.contains("it was trained on"), "{task}");
+    assert!(message(&["--donor", donor]).contains("no mechanism of the experiment uses a donor"));
+    assert!(message(&["--mechanisms", "donork:3", "--donor", "nowhere/a7b4"]).contains("is not a trial"));
+    // A model that chooses by chance is no donor.
+    let random = scratch.path("random");
+    let made = ["run", &file, "-o", &random, "--epochs", "1", "--seeds", "1", "--mechanisms", "randomk:3", "-q"];
+    assert_eq!(semfocus(&made).code, 0);
+    let donor = trials(&random)[0].to_str().unwrap().to_owned();
+    let chance = message(&["--mechanisms", "full,donork:3", "--donor", &donor]);
+    assert!(chance.contains("`randomk:3` chooses at random"), "{chance}");
 }

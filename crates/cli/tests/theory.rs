@@ -50,7 +50,8 @@ fn regions_are_written_as_csv() {
 fn stability_of_all_weightings_is_printed_and_wrong_numbers_are_refused() {
     let numbers = ["theory", "stability", "--dispersion", "2", "--kept-dispersion", "1", "--separation"];
     let output = semfocus(&[&numbers[..], &["0.5", "--json"]].concat());
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&output.stdout).unwrap();
+    let rows: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let rows = rows["list"].as_array().unwrap();
     let constant = |weights: &str| {
         let row = rows.iter().find(|row| row["weights"] == weights).unwrap();
         row["constant"].as_f64().unwrap()

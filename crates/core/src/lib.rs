@@ -31,7 +31,7 @@ pub use mechanism::{BASELINE, MechanismList, MechanismSpec, Schedule, SpecValue}
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
-pub use origin::Origin;
+pub use origin::{Donors, Origin};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
 pub use trial::{Point, TrialId};

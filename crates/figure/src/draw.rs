@@ -310,7 +310,10 @@ impl Drawing<'_> {
                 ((from.0 + 3.0, frame.y + above), Anchor::Start)
             }
             Reference::X(_) => ((from.0 - 3.0, frame.y + above), Anchor::End),
-            Reference::Y(_) if to.1 - above - 2.0 < frame.y => ((frame.right(), to.1 + above + 2.0), Anchor::End),
+            // Near the top it stands below the line: curves that have passed the line run above it.
+            Reference::Y(_) if to.1 - frame.y < (above + 2.0).max(0.25 * frame.height) => {
+                ((frame.right(), to.1 + above + 2.0), Anchor::End)
+            }
             Reference::Y(_) => ((frame.right(), to.1 - 2.5), Anchor::End),
             // Left of the point where the line crosses the baseline of the text.
             Reference::Diagonal => {

@@ -256,6 +256,7 @@ impl AttentionCase {
             selection,
             layer: 0,
             initial_maps: None,
+            donor: &[],
             tokens: &[],
             relevant: &[],
             visibility: Visibility::All,

@@ -141,13 +141,15 @@ impl<'a> Estimator<'a> {
         let mut groups: Vec<Group> = Vec::new();
         let mut estimate = Estimate::default();
         let mut longest = 0.0f64;
-        let mut left = Vec::new();
+        let (mut left, mut numbers) = (Vec::new(), HashMap::new());
         for job in jobs {
             let trial = job.trial();
             let settings = &trial.settings;
-            let number = match groups.iter().position(|group| group.is_of(trial)) {
-                Some(number) => number,
+            let key = (settings.mechanism.as_str(), &trial.point);
+            let number = match numbers.get(&key) {
+                Some(number) => *number,
                 None => {
+                    numbers.insert(key, groups.len());
                     groups.push(Group {
                         mechanism: settings.mechanism.clone(),
                         point: trial.point.clone(),
@@ -165,8 +167,8 @@ impl<'a> Estimator<'a> {
             };
             let group = &mut groups[number];
             let (done, seconds) = job.recorded();
-            // What cannot be read is repaired or fails when it is trained.
-            let is_over = job.state_if_over().is_ok_and(|state| state.is_some_and(State::is_over));
+            // What cannot be read or is damaged is repaired or fails when it is trained.
+            let is_over = job.seems_over().is_some_and(State::is_over);
             group.trials += 1;
             group.done += usize::from(is_over);
             group.recorded = (group.recorded.0 + done, group.recorded.1 + seconds);
@@ -266,12 +268,6 @@ fn job_seconds((epochs, seconds): &(usize, f64)) -> f64 {
     seconds / (*epochs).max(1) as f64
 }
 
-impl Group {
-    fn is_of(&self, trial: &Trial) -> bool {
-        self.mechanism == trial.settings.mechanism && self.point == trial.point
-    }
-}
-
 /// Bytes that a trial takes on disk: three checkpoints, a line per epoch, and the probes.
 pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     let settings = &trial.settings;
@@ -285,7 +281,8 @@ pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     };
     // A probe stores the weights, and about 700 bytes per layer and head.
     let probe = parameters * 4 + 5_000 + 700 * settings.model.blocks * (1 + settings.model.heads);
-    // A run has a copy of the weights that its trials start with.
-    let origin = if settings.training.from.is_some() { parameters * 4 + 10_000 } else { 0 };
+    // A run has a copy of the weights that its trials start with or choose keys by.
+    let origins = usize::from(settings.training.from.is_some()) + settings.training.donor.iter().count();
+    let origin = origins * (parameters * 4 + 10_000);
     (origin + 3 * checkpoint + 120 * settings.training.epochs + 5_000 + probes * probe) as u64
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use semfocus_core::{Key, ModelConfig, TrialSettings};
-use semfocus_nn::{BothEnds, Encoder, Pass, StandardOptimizer, train};
+use semfocus_nn::{Encoder, Pass, StandardOptimizer, train};
 use semfocus_store::files;
 
 use crate::threads::on_one_thread;
@@ -27,7 +26,7 @@ pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: D
     on_one_thread(|| {
         let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
         let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
-        let model = model.expect("planned trials have possible models").with_relevance(Some(Arc::new(BothEnds)));
+        let model = model.expect("planned trials have possible models").with_stand_ins();
         let mut model = Some(model);
         let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
         let batch = random_batch(&settings.model, settings.training.batch, width);

@@ -5,11 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use semfocus_core::{EpochRecord, Experiment, Request};
 use semfocus_fixture::Scratch;
-use semfocus_lab::jobs::{Context, Executor, Job, JobError, Observer, Sharing};
+use semfocus_lab::jobs::{Context, Deadline, Executor, Job, JobError, Observer, Sharing, Train};
 use semfocus_lab::{Device, Lab};
 use semfocus_store::{
-    Cursor, End, Event, EventLog, Holder, JobId, JobKind, Lease, Program, Session, State, StoreError, Taken,
+    Cursor, End, Event, EventLog, Holder, JobId, JobKind, Locks, Program, Session, State, Store, StoreError, Taken,
 };
 
 const DONE: End = End::Over(State::Finished);
@@ -79,7 +80,17 @@ fn run(
     let jobs: Vec<Pretend<'_>> = (0..count).map(job).collect();
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
     let (lab, device) = (Lab::standard(), Device::cpu());
-    Executor { lab: &lab, device: &device, session: session(), sharing, stop, memory: None, observer: heard }.run(&jobs)
+    Executor {
+        lab: &lab,
+        device: &device,
+        session: session(),
+        sharing,
+        stop,
+        memory: None,
+        locks: &Locks::flock(),
+        observer: heard,
+    }
+    .run(&jobs)
 }
 
 fn folder(scratch: &Scratch, number: usize) -> PathBuf {
@@ -128,7 +139,9 @@ fn a_job_that_fails_does_not_take_others_with_it() {
 #[test]
 fn folders_that_another_process_holds_come_last_and_are_waited_for() {
     let scratch = Scratch::new("executor-held");
-    let Taken::Lease(lease) = Lease::take(&folder(&scratch, 0)).unwrap() else { panic!("nobody else holds it") };
+    let Taken::Lease(lease) = Locks::flock().take(&folder(&scratch, 0)).unwrap() else {
+        panic!("nobody else holds it")
+    };
     let lease = Mutex::new(Some(lease));
     let order = Mutex::new(Vec::new());
     let heard = Heard::default();
@@ -163,6 +176,7 @@ fn what_is_over_is_not_done_again() {
         sharing,
         stop: &stop,
         memory: None,
+        locks: &Locks::flock(),
         observer: &heard,
     };
     assert_eq!(executor.run(&[&job]), [Some(DONE)]);
@@ -232,4 +246,51 @@ fn progress_is_logged_now_and_then_and_everything_else_always() {
     let warnings = log.iter().filter(|entry| matches!(entry.event, Event::Warning { .. })).count();
     assert!((1..10).contains(&progress) && warnings == 3, "{progress} of 1000, {warnings} of 3");
     assert!(matches!(log.last().unwrap().event, Event::JobEnded { end: End::Over(State::Finished) }));
+}
+
+#[test]
+fn an_epoch_that_would_not_end_in_time_is_not_begun() {
+    let scratch = Scratch::new("executor-deadline");
+    let (lab, device, heard, stop) = (Lab::standard(), Device::cpu(), Heard::default(), AtomicBool::new(false));
+    let request = Request {
+        experiment: "even-pairs".to_owned(),
+        mechanisms: Some(vec!["full".to_owned()]),
+        seeds: Some(1),
+        overrides: ["data.length=8", "data.train=50", "data.held_out=20", "model.blocks=1"].map(str::to_owned).to_vec(),
+        ..Request::default()
+    };
+    let trial = lab.plan(&Experiment::resolve(&request, &lab).unwrap()).unwrap().trials.remove(0);
+    let folder = Store::at(scratch.path()).trial(trial.id);
+    let train = |epochs: usize, deadline: Option<Deadline>| {
+        let mut trial = trial.clone();
+        trial.settings.training.epochs = epochs;
+        let job = Train::new(trial, folder.clone()).until(deadline);
+        let executor = Executor {
+            lab: &lab,
+            device: &device,
+            session: session(),
+            sharing: Sharing { threads: 1, jobs: 1 },
+            stop: &stop,
+            memory: None,
+            locks: &Locks::flock(),
+            observer: &heard,
+        };
+        executor.run(&[&job]).remove(0)
+    };
+    assert_eq!(train(1, None), Some(DONE));
+    // As if that epoch had taken two seconds.
+    let records = folder.records().unwrap();
+    std::fs::remove_file(folder.record_path()).unwrap();
+    let slow: Vec<EpochRecord> = records.into_iter().map(|record| EpochRecord { seconds: 2.0, ..record }).collect();
+    folder.write_records(&slow).unwrap();
+    let deadline = Deadline::after(Duration::from_secs(4)).unwrap();
+    while deadline.left() > Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(train(3, Some(deadline)), Some(End::Interrupted));
+    assert_eq!((folder.records().unwrap().len(), folder.status().unwrap().unwrap().state), (1, State::Interrupted));
+    // No process that lives for two seconds could end such an epoch, so somebody has to begin it.
+    let deadline = Deadline::after(Duration::from_secs(2)).unwrap();
+    assert_eq!(train(2, Some(deadline)), Some(DONE));
+    assert_eq!(folder.records().unwrap().len(), 2);
 }

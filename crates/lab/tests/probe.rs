@@ -1,7 +1,8 @@
 //! Probes against a slow reference: the definition in double precision, exact quantiles, every score stored.
 
 use burn::tensor::{Device, Tensor};
-use semfocus_core::{Experiment, Request};
+use semfocus_analysis::theory::lipschitz::Profile;
+use semfocus_core::{Experiment, Request, TrialSettings};
 use semfocus_lab::probing::Prober;
 use semfocus_lab::training::batch;
 use semfocus_lab::{Lab, Trial};
@@ -207,4 +208,40 @@ fn threads_change_nothing() {
         ProbeRecord { seconds: 0.0, ..record }
     };
     assert_eq!(with(1), with(4));
+}
+
+#[test]
+fn probes_of_every_mechanism_say_what_is_defined() {
+    for info in Registry::standard().iter() {
+        let mechanism = info.example().to_string();
+        let settings = TrialSettings { mechanism: mechanism.clone(), ..trial("full", &[]).settings };
+        let trial = Trial { settings, ..trial("full", &[]) };
+        let model = model(&trial, 5).with_stand_ins();
+        let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model, 1, Some(&model));
+        let all = &record.pooled;
+        assert!(record.min_kept <= record.kept && record.kept <= record.length, "{mechanism}: {record:?}");
+        let finite = [&all.dispersion, &all.separation, &all.entropy, &all.sink, &all.full_mass];
+        assert!(finite.iter().all(|values| values.iter().all(|value| value.is_finite())), "{mechanism}: {all:?}");
+        assert!(!all.sink.is_empty() && !all.full_mass.is_empty(), "{mechanism}");
+        let by_scores = !["linear", "differential"].contains(&info.name);
+        assert_eq!(!all.dispersion.is_empty(), by_scores, "{mechanism}: weights that do not follow from scores");
+        assert!(all.separation.is_empty() || by_scores, "{mechanism}");
+        // Negative weights have no entropy.
+        assert!(!all.entropy.is_empty() || info.name == "differential", "{mechanism}");
+        let other = ["sparsemax", "entmax", "sigmoid", "relu", "linear", "differential", "temperature", "ssmax"];
+        assert_eq!(record.layers[0].is_softmax, !other.contains(&info.name), "{mechanism}");
+        assert_eq!(Profile::from_record(&record).is_some(), !other.contains(&info.name), "{mechanism}");
+        if info.name == "sparsemax" {
+            // Keys without weight are dropped, and they are those with the lowest scores.
+            assert!(record.min_kept >= 1 && record.min_kept < record.length, "{record:?}");
+            assert!(
+                all.separation[0] > 0.0 && all.dispersion[10] <= 1.0,
+                "the support is within 1 of the best score: {all:?}"
+            );
+            assert_eq!(record.layers[0].overlap, Some(1.0), "the kept keys of the same model are the same");
+        }
+        if info.name == "relu" {
+            assert!(record.min_kept < record.length, "negative scores have no weight: {record:?}");
+        }
+    }
 }

@@ -1,40 +1,18 @@
 //! Steps, passes over the training examples and epochs: what a trainer does with them, without files.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use semfocus_core::{EpochRecord, Experiment, Request};
+use semfocus_core::EpochRecord;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial};
 use semfocus_store::checkpoint::Values;
 use semfocus_store::{Checkpoint, End};
 
-/// A trial with 101 training examples, 5 steps for a pass, in which every part of a step has state or chance to lose: Adam,
-/// dropout, a learning rate that falls quickly.
 fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
-    let common = [
-        "data.length=9",
-        "data.train=101",
-        "data.held_out=20",
-        "model.d_model=12",
-        "model.d_mlp=8",
-        "model.blocks=2",
-        "model.dropout=0.1",
-        "training.optimizer=adam",
-        "training.learning_rate=0.01",
-        "training.decay=0.5",
-    ];
-    let overrides = common.iter().chain(overrides).map(|&text| text.to_owned()).collect();
-    let request = Request {
-        experiment: "parity".to_owned(),
-        mechanisms: Some(vec![mechanism.to_owned()]),
-        seeds: Some(1),
-        overrides,
-        ..Request::default()
-    };
-    let lab = Lab::standard();
-    let experiment = Experiment::resolve(&request, &lab).unwrap();
-    lab.plan(&experiment).unwrap().trials.swap_remove(0)
+    common::planned(&Lab::standard(), mechanism, overrides).unwrap()
 }
 
 fn trainer(trial: &Trial) -> Trainer {

@@ -1,10 +1,12 @@
 //! Attention that differs between blocks, changes during training or in evaluation, and trials that start with stored weights.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::{Bool, Tensor};
-use semfocus_core::{EpochRecord, Experiment, Origin, Request, TrialId};
+use semfocus_core::{EpochRecord, Origin, TrialId};
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial, memory};
@@ -40,31 +42,7 @@ fn lab() -> Lab {
 }
 
 fn plan(mechanism: &str, overrides: &[&str]) -> Result<Trial, String> {
-    let common = [
-        "data.length=9",
-        "data.train=101",
-        "data.held_out=20",
-        "data.test=10",
-        "model.d_model=12",
-        "model.d_mlp=8",
-        "model.blocks=2",
-        "model.dropout=0.1",
-        "training.optimizer=adam",
-        "training.learning_rate=0.01",
-        "training.decay=0.5",
-        "training.epochs=3",
-    ];
-    let overrides = common.iter().chain(overrides).map(|&text| text.to_owned()).collect();
-    let request = Request {
-        experiment: "parity".to_owned(),
-        mechanisms: Some(vec![mechanism.to_owned()]),
-        seeds: Some(1),
-        overrides,
-        ..Request::default()
-    };
-    let lab = lab();
-    let experiment = Experiment::resolve(&request, &lab).map_err(|error| error.to_string())?;
-    Ok(lab.plan(&experiment).map_err(|error| error.to_string())?.trials.swap_remove(0))
+    common::planned(&lab(), mechanism, &[&["data.test=10", "training.epochs=3"], overrides].concat())
 }
 
 fn trial(mechanism: &str, overrides: &[&str]) -> Trial {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use semfocus_core::{SpecValue, Visibility};
-use semfocus_kernels::{Dropout, Key};
+use semfocus_kernels::{Dropout, KeptKeys, Key};
 
 use crate::mechanism::{FastForm, Mechanism};
 use crate::model::{AttentionWeights, Linear};
@@ -218,8 +218,19 @@ fn site(case: &Case, globals: usize) -> LayerSite {
                 if one == other { vec![one] } else { vec![one.min(other), one.max(other)] }
             })
             .collect(),
+        donor: (0..case.batch * case.heads)
+            .map(|place| KeptKeys::from_rows(case.length, |query| donor_keys(place, query)))
+            .collect(),
         initial_maps: Some(Arc::new(InitialMaps { query: map(root.child(3)), key: map(root.child(4)) })),
     }
+}
+
+/// Keys that every query sees, in causal models, too.
+fn donor_keys(place: usize, query: usize) -> Vec<usize> {
+    let mut keys = vec![(place + query) / 3 % (query + 1), (place * 5 + query) % (query + 1), query];
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 fn weights(case: &Case, mechanism: &dyn Mechanism, device: &Device) -> AttentionWeights {

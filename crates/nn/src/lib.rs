@@ -35,6 +35,7 @@
 mod block_attentions;
 pub mod conformance;
 pub mod cost;
+mod donor;
 pub mod fused;
 mod initial;
 pub mod mechanism;

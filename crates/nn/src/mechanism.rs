@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Device, Int, Tensor, activation};
 use semfocus_core::{LrFactors, Visibility};
-use semfocus_kernels::{FusedWeighting, Key, RuleScores, Selection};
+use semfocus_kernels::{FusedWeighting, KeptKeys, Key, RuleScores, Selection};
 
 use crate::weighting::{self, WeightFunction};
 
@@ -31,6 +31,8 @@ pub struct Site {
     pub tokens: Arc<[usize]>,
     /// The positions of every sequence that its label depends on, ascending; empty if they are not known.
     pub relevant: Arc<[Vec<u32>]>,
+    /// The keys that a stored model would keep in this layer: head after head, sequence after sequence; else empty.
+    pub donor: Arc<[KeptKeys]>,
 }
 
 impl Site {
@@ -169,6 +171,12 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// How many keys with the highest scores the mechanism is told of every query of a stored model, the donor, if it asks. Without a
+    /// donor such a mechanism cannot be used.
+    fn donor_keys(&self) -> Option<usize> {
+        None
+    }
+
     /// Factors of the learning rate in training with sequences of `length` tokens, besides those of the settings.
     fn learning_rate_factors(&self, length: usize) -> LrFactors {
         let _ = length;
@@ -214,6 +222,19 @@ pub enum Weighting {
 }
 
 impl Weighting {
+    /// Whether the weights are a softmax of the scores, over the kept keys or over all visible ones.
+    pub fn is_softmax(&self) -> bool {
+        matches!(self, Weighting::Known(known) if known.is_softmax())
+    }
+
+    /// Whether the weights follow from the scores, not from the queries and keys in another way.
+    pub fn follows_scores(&self) -> bool {
+        match self {
+            Weighting::Known(_) => true,
+            Weighting::Custom(function) => function.follows_scores(),
+        }
+    }
+
     /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`; `alpha` is `[1, heads, 1, 1]`.
     pub fn weights(
         &self,

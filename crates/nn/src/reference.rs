@@ -77,8 +77,14 @@ pub fn attention(
     let attention = weighting.weights(scores.clone(), kept.clone(), per_head(alpha), &content, &place);
     // The gradient says nothing about which keys have a weight.
     let is_dense = matches!(weighting, Weighting::Known(FusedWeighting::GradientOfKept));
-    let kept = if is_dense { place.visible(&scores) } else { kept };
-    let trace = AttentionTrace { scores, kept, weights: attention.clone(), visibility };
+    let kept = match is_dense {
+        true => place.visible(&scores),
+        false if weighting.is_softmax() => kept,
+        // Other weightings can drop keys, too.
+        false => kept.bool_and(attention.clone().not_equal_elem(0.0)),
+    };
+    let follows_scores = weighting.follows_scores();
+    let trace = AttentionTrace { scores, kept, weights: attention.clone(), visibility, follows_scores };
 
     let attention = dropout(attention, &settings.weight_dropout, site.key.child(site::ATTENTION_WEIGHTS));
     let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, length, heads * d_head]);

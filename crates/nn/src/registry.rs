@@ -144,8 +144,8 @@ impl Attention {
         keeps_all && is_softmax && self.spec.globals == 0 && !self.changes_scores(length)
     }
 
-    /// Whether scores are multiplied with anything.
-    fn changes_scores(&self, length: usize) -> bool {
+    /// Whether the mechanism multiplies the scores of sequences of `length` tokens with anything.
+    pub fn changes_scores(&self, length: usize) -> bool {
         let (device, dtype) = (Device::flex(), DType::F32);
         let shape = LayerShape { heads: 1, length, inverse_temperature: 1.0, device, dtype };
         !self.mechanism.parameters().is_empty() || self.mechanism.numbers(None, &shape).temperature.is_some()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Device, Tensor};
 use semfocus_core::{Activation, Visibility};
-use semfocus_kernels::{Dropout, Key, LinearView, RowObserver, RowReader};
+use semfocus_kernels::{Dropout, KeptKeys, Key, LinearView, RowObserver, RowReader};
 
 use crate::mechanism::{LayerShape, Site};
 
@@ -43,6 +43,8 @@ pub struct LayerSite {
     pub tokens: Arc<[usize]>,
     /// The relevant positions of every sequence, for mechanisms that ask; empty if they are not known.
     pub relevant: Arc<[Vec<u32>]>,
+    /// The keys that a stored model would keep in this layer, for mechanisms that ask: head after head, sequence after sequence.
+    pub donor: Arc<[KeptKeys]>,
     /// Query and key map of the layer before training, for mechanisms that choose by them.
     pub initial_maps: Option<Arc<InitialMaps>>,
 }
@@ -50,8 +52,8 @@ pub struct LayerSite {
 impl LayerSite {
     /// A layer of an input that is not made of tokens.
     pub fn new(layer: usize, key: Key, globals: usize) -> Self {
-        let (tokens, relevant) = (Arc::new([]), Arc::new([]));
-        LayerSite { layer, key, place: Key::new(0), globals, tokens, relevant, initial_maps: None }
+        let (tokens, relevant, donor) = (Arc::new([]), Arc::new([]), Arc::new([]));
+        LayerSite { layer, key, place: Key::new(0), globals, tokens, relevant, donor, initial_maps: None }
     }
 
     /// What a mechanism sees of it.
@@ -64,6 +66,7 @@ impl LayerSite {
             visibility,
             tokens: self.tokens.clone(),
             relevant: self.relevant.clone(),
+            donor: self.donor.clone(),
         }
     }
 }
@@ -135,12 +138,14 @@ pub struct MlpSettings {
 pub struct AttentionTrace {
     /// Scores of all keys.
     pub scores: Tensor<4>,
-    /// Whether each key was kept.
+    /// Whether each key was kept. Weightings other than the softmax can give a key the weight 0, which counts as dropped.
     pub kept: Tensor<4, Bool>,
     /// Attention weights before dropout.
     pub weights: Tensor<4>,
     /// Which keys a query sees.
     pub visibility: Visibility,
+    /// Whether the weights follow from the scores.
+    pub follows_scores: bool,
 }
 
 impl AttentionTrace {
@@ -159,10 +164,11 @@ impl AttentionTrace {
                 let kept: Vec<u32> = (0..keys as u32).filter(|&key| kept[at + key as usize]).collect();
                 let weights: Vec<f32> = kept.iter().map(|&key| weights[at + key as usize]).collect();
                 let (head, query) = (row / queries, row % queries);
-                observer.row(
-                    &mut observation,
-                    &reader.read_weighted(head, query, &scores[at..at + visible], &kept, &weights),
-                );
+                let mut row = reader.read_weighted(head, query, &scores[at..at + visible], &kept, &weights);
+                if !self.follows_scores {
+                    (row.dispersion, row.separation) = (None, None);
+                }
+                observer.row(&mut observation, &row);
             }
             observation
         });

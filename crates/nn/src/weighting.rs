@@ -10,6 +10,11 @@ use crate::mechanism::Content;
 pub trait WeightFunction: Send + Sync + std::fmt::Debug {
     /// Differentiable weights from scores and kept keys, or from the queries and keys themselves; dropped keys get 0.
     fn weights(&self, scores: Tensor<4>, kept: Tensor<4, Bool>, content: &Content) -> Tensor<4>;
+
+    /// Whether the weights follow from the scores. If not, what probes say about scores is not defined.
+    fn follows_scores(&self) -> bool {
+        true
+    }
 }
 
 /// The values of `forward` with the gradient of `backward`.

@@ -16,7 +16,7 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
     let epochs = |mechanism: &String| -> Vec<f64> {
         let at = |point: &semfocus_analysis::evidence::PointEvidence| {
             let found = point.mechanisms.iter().find(|other| other.mechanism == *mechanism)?;
-            found.median_epochs_to_threshold
+            found.median_epochs_to_target
         };
         evidence.points.iter().map(|point| at(point).unwrap_or(f64::NAN)).collect()
     };
@@ -76,7 +76,7 @@ pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
         text("mechanism", "mechanism", |row: &Tuned| Cell::text(&row.evidence.mechanism)),
         text("best point", "best_point", |row| Cell::text(point_name(&row.point))),
         number("reached", "reached", |row| Cell::text(row.evidence.reached)),
-        number("epochs to target", "median_epochs_to_threshold", |row| median_epochs(&row.evidence)),
+        number("epochs to target", "median_epochs_to_target", |row| median_epochs(&row.evidence)),
         number("speed-up", "speedup_epochs", |row| {
             Cell::speedup(row.evidence.versus_full.as_ref().and_then(|comparison| comparison.epochs))
         }),

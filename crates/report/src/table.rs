@@ -2,6 +2,7 @@
 
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
+use semfocus_core::study::seed_name;
 
 /// A table as text: for every cell what people see and what programs read.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,16 +134,20 @@ impl Table {
     }
 
     pub fn markdown(&self) -> String {
+        format!("# {}\n\n{}\n{}\n", self.title, self.markdown_rows(), self.caption)
+    }
+
+    /// Without title and caption.
+    pub(crate) fn markdown_rows(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let escaped = |text: &str| text.replace('|', "\\|");
         let alignment = |heading: &Heading| if heading.is_number { "--:" } else { ":--" }.to_owned();
-        let mut text = format!("# {}\n\n", self.title);
-        text += &line(self.headings.iter().map(|heading| escaped(&heading.full_title())).collect());
+        let mut text = line(self.headings.iter().map(|heading| escaped(&heading.full_title())).collect());
         text += &line(self.headings.iter().map(alignment).collect());
         for row in &self.rows {
             text += &line(row.iter().map(|cell| escaped(&cell.shown)).collect());
         }
-        text + &format!("\n{}\n", self.caption)
+        text
     }
 
     /// Columns that have a common heading, one after the other, as ranges of their indices; a column without one is alone.
@@ -191,6 +196,13 @@ impl Cell {
     pub(crate) fn text(text: impl ToString) -> Self {
         let text = text.to_string();
         Cell { shown: text.clone(), exact: text }
+    }
+
+    /// A seed: what a person calls it, and the seed itself.
+    pub(crate) fn seed(seed: u64) -> Self {
+        let name = seed_name(seed);
+        let shown = if name == seed { seed.to_string() } else { format!("{name} ({seed})") };
+        Cell { shown, exact: seed.to_string() }
     }
 
     pub(crate) fn missing() -> Self {

@@ -41,7 +41,7 @@ fn mechanisms(evidence: &Evidence) -> Table {
         text("mechanism", "mechanism", |row: &AtPoint| Cell::text(&row.evidence.mechanism)),
         number("seeds", "seeds", |row| Cell::text(row.evidence.seeds)),
         number("reached", "reached", |row| Cell::text(row.evidence.reached)),
-        under(TO_TARGET, number("median", "median_epochs_to_threshold", |row| median_epochs(row.evidence))),
+        under(TO_TARGET, number("median", "median_epochs_to_target", |row| median_epochs(row.evidence))),
         under(
             TO_TARGET,
             number("restricted mean", "restricted_mean_epochs", |row| {
@@ -78,7 +78,7 @@ fn mechanisms(evidence: &Evidence) -> Table {
 }
 
 pub(crate) fn median_epochs(evidence: &MechanismEvidence) -> Cell {
-    match evidence.median_epochs_to_threshold {
+    match evidence.median_epochs_to_target {
         None if evidence.seeds > 0 => Cell { shown: format!("> {}", evidence.epochs), exact: String::new() },
         median => Cell::number(median, |x| format!("{x:.*}", usize::from(x.fract() != 0.0))),
     }
@@ -217,7 +217,7 @@ fn trials(evidence: &Evidence) -> Table {
     }
     let columns = [
         text("mechanism", "mechanism", |row: &Row| Cell::text(&row.observed.trial.entry.mechanism)),
-        number("seed", "seed", |row| Cell::text(row.observed.trial.entry.seed)),
+        number("seed", "seed", |row| Cell::seed(row.observed.trial.entry.seed)),
         text("state", "state", |row| Cell::text(row.observed.trial.state.name())),
         number("epochs", "epochs", |row| {
             let (epochs, planned) = (row.observed.trial.records.len(), row.observed.trial.entry.epochs);
@@ -225,18 +225,18 @@ fn trials(evidence: &Evidence) -> Table {
         }),
         under(
             "to the target",
-            number("epochs", "epochs_to_threshold", |row| Cell::decimals(row.reached.map(|reached| reached.time), 0)),
+            number("epochs", "epochs_to_target", |row| Cell::decimals(row.reached.map(|reached| reached.time), 0)),
         ),
         under(
             "to the target",
-            number("FLOPs", "flops_to_threshold", |row| {
+            number("FLOPs", "flops_to_target", |row| {
                 let flops = row.reached.and(row.observed.measures.as_ref()).and_then(|measures| measures.flops);
                 Cell::number(flops, |x| format!("{x:.2e}"))
             }),
         ),
         under(
             "to the target",
-            number("seconds", "seconds_to_threshold", |row| {
+            number("seconds", "seconds_to_target", |row| {
                 let seconds = row.reached.and(row.observed.measures.as_ref()).map(|measures| measures.seconds);
                 Cell::decimals(seconds, 1)
             }),

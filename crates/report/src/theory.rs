@@ -7,7 +7,7 @@ use semfocus_analysis::stats::median;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{PREDICTION_RULE, Pair, PairAt, Row, pairs};
 use semfocus_core::Metric;
-use semfocus_core::study::SEEDS;
+use semfocus_core::study::seed_name;
 use semfocus_figure::charts::{self, Curve, curve_panel};
 use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, Sharing, significant};
 use semfocus_store::records::{ProbeRecord, Relevance, Summary};
@@ -43,14 +43,7 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
 
 /// What the conditions are, whether they hold for each mechanism, and what follows.
 fn findings(pairs: &[Pair]) -> Markup {
-    let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
-    for pair in pairs {
-        let name = pictures::at_point(&pair.mechanism, &pair.point);
-        match groups.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, group)) => group.push(pair),
-            None => groups.push((name, vec![pair])),
-        }
-    }
+    let groups = groups(pairs);
     let found: Vec<(&str, String)> = groups.iter().map(|(name, own)| (name.as_str(), finding(own))).collect();
     html! {
         (finding_list(&found))
@@ -71,6 +64,19 @@ fn findings(pairs: &[Pair]) -> Markup {
     }
 }
 
+/// The pairs of each mechanism at each point of the grid.
+pub(crate) fn groups(pairs: &[Pair]) -> Vec<(String, Vec<&Pair>)> {
+    let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
+    for pair in pairs {
+        let name = pictures::at_point(&pair.mechanism, &pair.point);
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, group)) => group.push(pair),
+            None => groups.push((name, vec![pair])),
+        }
+    }
+    groups
+}
+
 /// Each mechanism once, in order of first occurrence.
 fn mechanisms(pairs: &[Pair]) -> Vec<&str> {
     let mut mechanisms: Vec<&str> = Vec::new();
@@ -83,10 +89,10 @@ fn mechanisms(pairs: &[Pair]) -> Vec<&str> {
 }
 
 /// Whether the conditions hold for the pairs of one mechanism.
-fn finding(pairs: &[&Pair]) -> String {
+pub(crate) fn finding(pairs: &[&Pair]) -> String {
     let rows: Vec<&Row> = pairs.iter().filter_map(|pair| pair.last_row()).collect();
     if rows.is_empty() {
-        return "the conditions do not apply: it does not keep the highest scores".to_owned();
+        return "the conditions do not apply: they are about the softmax over the highest scores".to_owned();
     }
     let condition = |name: &str, lhs: fn(&Row) -> f64, holds: fn(&Row) -> bool| {
         let count = rows.iter().filter(|row| holds(row)).count();
@@ -269,11 +275,8 @@ fn prediction_picture(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
     let mut count = 0;
     for mechanism in mechanisms {
         let own = pairs.iter().filter(|pair| pair.mechanism == mechanism);
-        let label = |pair: &Pair| {
-            let seed = SEEDS.iter().position(|seed| *seed == pair.seed);
-            let seed = seed.map_or_else(|| pair.seed.to_string(), |index| (index + 1).to_string());
-            format!("{}, seed {seed}", pictures::at_point(mechanism, &pair.point))
-        };
+        let label =
+            |pair: &Pair| format!("{}, seed {}", pictures::at_point(mechanism, &pair.point), seed_name(pair.seed));
         let found = own.filter_map(|pair| Some((both(pair)?, label(pair))));
         let (points, labels): (Vec<(f64, f64)>, Vec<String>) = found.unzip();
         count += points.len();
@@ -318,7 +321,7 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
     }
     let columns = [
         text("mechanism", "mechanism", |line: &Line| Cell::text(&line.pair.mechanism)),
-        text("seed", "seed", |line| Cell::text(line.pair.seed)),
+        text("seed", "seed", |line| Cell::seed(line.pair.seed)),
         number("epoch", "epoch", |line| Cell::text(line.epoch)),
         number("quantile", "quantile", |line| Cell::number(line.row.quantile, |x| format!("{x} %"))),
         under("dispersion", number("δs", "full_dispersion", |line| Cell::decimals(line.row.full_dispersion, 2))),
@@ -475,14 +478,15 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
         under(BOUNDS, number("all", "log10_lipschitz_all", |line| line.bound(|profile, _| profile.all))),
     ];
     let lines = layers(evidence).into_iter().map(|of| {
-        let profiles = of.last.iter().map(|record| Profile::from_record(record)).collect();
+        let profiles = of.last.iter().filter_map(|record| Profile::from_record(record)).collect();
         Line { of, profiles }
     });
     let lines: Vec<Line> = lines.collect();
     let caption = "Spectral norms of each layer (scores Γ, of the head with the largest; values Υ; both MLP matrices B₁ and B₂), \
         and decimal logarithms of proven bounds on the norm of the gradient of the loss in queries and keys, in \
         values and output, in the MLP, in the input of the block, and in all parameters of the model. Medians over \
-        seeds, at the last probe. These are worst cases: the loss need not be that steep anywhere.";
+        seeds, at the last probe. These are worst cases: the loss need not be that steep anywhere. Nothing is proved for \
+        weights other than the softmax of the model's own scores.";
     let all: Vec<f64> = lines.iter().flat_map(|line| &line.profiles).map(|profile| profile.all).collect();
     let extreme = |of: fn(f64, f64) -> f64| all.iter().copied().reduce(of).unwrap_or(f64::NAN);
     let conclusion = format!(
@@ -490,6 +494,7 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
         extreme(f64::min),
         extreme(f64::max)
     );
+    let conclusion = if all.is_empty() { "No bound is proved for these mechanisms.".to_owned() } else { conclusion };
     Table::new("steepness", "How steep the loss can be", caption, &columns, &lines)
         .folded(conclusion)
         .with_points(evidence, lines.iter().map(|line| &line.of.point.point[..]))

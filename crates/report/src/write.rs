@@ -1,7 +1,6 @@
 //! Writes the report into the folder of a run.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use semfocus_analysis::evidence::Evidence;
 use semfocus_figure::{Background, ExportError};
@@ -52,8 +51,7 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
     let (figure_dir, table_dir) = (dir.join("figures"), dir.join("tables"));
     for folder in [&figure_dir, &table_dir] {
         create_folder(folder)?;
-        // Left by a process that was killed; younger ones may be those of another report.
-        remove_parts(folder, Duration::from_secs(600));
+        remove_parts(folder);
     }
     for picture in all_pictures() {
         write_picture(&figure_dir, picture)?;

@@ -84,7 +84,7 @@ fn everything_is_written_beside_the_run() {
     let page = std::fs::read_to_string(&written.page).unwrap();
     for words in [
         "learns faster, 5.0 times fewer epochs (95 % interval ",
-        "5 seeds are too few for a test, which takes 7",
+        "5 seeds are too few for a test (7 needed)",
         "What is expected of these mechanisms is",
         "The claim in words was not checked: this run differs",
         "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns faster",
@@ -178,7 +178,7 @@ fn the_page_begins_with_where_it_comes_from_and_what_it_contains() {
     for broken in ["href=\"tables/", "href=\"figures/", "href=\"trials/"] {
         assert!(!page.contains(broken), "{broken} would not survive when the page is sent somewhere");
     }
-    assert!(page.contains("href=\"data:text/csv;charset=utf-8,mechanism,seeds,reached,median_epochs_to_threshold,"));
+    assert!(page.contains("href=\"data:text/csv;charset=utf-8,mechanism,seeds,reached,median_epochs_to_target,"));
     assert!(page.contains("10 of 15 trials reached the target."));
 }
 
@@ -243,8 +243,8 @@ fn an_unfinished_run_says_what_is_missing() {
     assert_eq!(written.missing, 4);
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(page.contains("4 of 6 trials are not finished"));
-    assert!(page.contains("full, seed 153476998: interrupted, 6 of 20 epochs"));
-    assert!(page.contains("banded:5, seed 235510766: waiting, 0 of 20 epochs"));
+    assert!(page.contains("full, seed 1: interrupted, 6 of 20 epochs"));
+    assert!(page.contains("banded:5, seed 2: waiting, 0 of 20 epochs"));
     assert!(page.contains("&gt;2.0×"), "full attention has not reached the goal: a bound");
 }
 
@@ -344,7 +344,7 @@ fn probes_get_a_section_with_a_verdict_for_each_condition() {
     assert!(page.contains(
         "(W) holds at the last probe (left-hand side 0.32 to 0.32), and in 67 % of all probes, from epoch 10 to 20"
     ));
-    assert!(page.contains("the conditions do not apply: it does not keep the highest scores"));
+    assert!(page.contains("the conditions do not apply: they are about the softmax over the highest scores"));
     let conditions = std::fs::read_to_string(scratch.0.join("tables/conditions.csv")).unwrap();
     assert_eq!(conditions.lines().count(), 1 + 2 * 4, "two seeds, four quantiles");
     assert!(conditions.contains("topk:5,153476998,20,75,21,2,0.02,6,0.315"), "{conditions}");

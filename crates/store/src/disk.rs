@@ -2,6 +2,7 @@
 //! opened, because a run folder may come from a stranger. Tests see every operation before it is done, and can refuse it or
 //! cut it short: see [`watch`].
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,10 @@ pub enum Operation<'a> {
     Link { from: &'a Path, to: &'a Path },
     /// Removes a file.
     Remove { path: &'a Path },
+    /// Removes an empty folder.
+    RemoveFolder { path: &'a Path },
+    /// Lists the names in a folder.
+    List { path: &'a Path },
     /// Opens the lock of a folder, which is made if it is not there.
     OpenLock { path: &'a Path },
 }
@@ -50,13 +55,15 @@ impl<'a> Operation<'a> {
             | Operation::Rename { from: path, .. }
             | Operation::Link { from: path, .. }
             | Operation::Remove { path }
+            | Operation::RemoveFolder { path }
+            | Operation::List { path }
             | Operation::OpenLock { path } => path,
         }
     }
 
     /// Whether it changes what is on the disk.
     pub fn is_change(&self) -> bool {
-        !matches!(self, Operation::Read { .. } | Operation::OpenLock { .. })
+        !matches!(self, Operation::Read { .. } | Operation::List { .. } | Operation::OpenLock { .. })
     }
 }
 
@@ -254,6 +261,16 @@ pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
 
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     perform(Operation::Remove { path }, || fs::remove_file(path))
+}
+
+/// Removes a folder that has nothing in it.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    perform(Operation::RemoveFolder { path }, || fs::remove_dir(path))
+}
+
+/// The names in a folder, as the file system has them now.
+pub(crate) fn list(path: &Path) -> io::Result<Vec<OsString>> {
+    perform(Operation::List { path }, || fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect())
 }
 
 /// The lock of a folder, to read and write.

@@ -1,5 +1,8 @@
 //! Writing so that nothing is lost: whole files are written aside, synced and renamed, and the folder is synced; lines are
-//! appended and synced.
+//! appended and synced. In a folder that is held by a claim, where another machine may take over, lines are added by writing the
+//! whole file, too.
+//!
+//! Before anything below a folder that this process has leased is changed, it is made sure that it still has the lease.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::lease::{Process, fence, random};
 use crate::{StoreError, disk};
 
 /// Writes a file as a whole: readers see the old contents or the new ones, never a part; a failure leaves the old ones.
@@ -62,6 +66,13 @@ pub fn create_folder(path: &Path) -> Result<(), StoreError> {
 /// when it died goes first.
 pub(crate) fn append(path: &Path, text: &str) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("append to", path, error);
+    if is_claimed(path) {
+        let mut bytes = read(path)?.unwrap_or_default();
+        bytes.truncate(complete(&bytes));
+        bytes.extend(text.as_bytes());
+        return write_whole(path, &bytes);
+    }
+    check_lease(path).map_err(failed)?;
     let is_new = !path.exists();
     if disk::last_byte(path).map_err(failed)?.is_some_and(|(last, _)| last != b'\n') {
         let bytes = disk::read(path).map_err(failed)?;
@@ -80,7 +91,13 @@ pub(crate) fn complete(bytes: &[u8]) -> usize {
 pub(crate) fn shorten(path: &Path, length: u64) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("shorten", path, error);
     match disk::last_byte(path).map_err(failed)? {
+        Some((_, present)) if present > length && is_claimed(path) => {
+            let mut bytes = read(path)?.unwrap_or_default();
+            bytes.truncate(length as usize);
+            write_whole(path, &bytes)
+        }
         Some((_, present)) if present > length => {
+            check_lease(path).map_err(failed)?;
             disk::shorten(path, length).and_then(|()| disk::sync(path)).map_err(failed)
         }
         _ => Ok(()),
@@ -96,9 +113,42 @@ pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
     let free = (1..).map(numbered).find(is_free).expect("some number is free");
-    let moved = disk::rename(path, &free).and_then(|()| disk::sync_folder(folder_of(path)));
-    moved.map_err(|error| StoreError::io("rename", path, error))?;
+    let moved = || {
+        if is_claimed(path) {
+            // The file has its new name before it loses the old one, and loses that by a rename that fails in a process that
+            // has lost the folder.
+            match disk::link(path, &free) {
+                Err(error) if can_only_copy(&error) => {
+                    disk::write(&free, &disk::read(path)?).and_then(|()| disk::sync(&free))
+                }
+                result => result,
+            }?;
+            let aside = Aside::new(path)?;
+            check_lease(path)?;
+            disk::rename(path, aside.path()).map_err(|error| lost_or(path, error))?;
+        } else {
+            check_lease(path)?;
+            disk::rename(path, &free)?;
+        }
+        disk::sync_folder(folder_of(path))
+    };
+    moved().map_err(|error| StoreError::io("rename", path, error))?;
     Ok(free)
+}
+
+/// Whether this process writes the file under a claim.
+fn is_claimed(path: &Path) -> bool {
+    fence(path).is_some_and(|fence| fence.work_folder().is_some())
+}
+
+/// Refuses to write a file below a folder that this process has lost.
+fn check_lease(path: &Path) -> io::Result<()> {
+    fence(path).map_or(Ok(()), |fence| fence.check())
+}
+
+/// An error, or what is behind it: whoever takes a folder over removes the work folder of the owner before.
+fn lost_or(path: &Path, error: io::Error) -> io::Error {
+    check_lease(path).err().filter(|_| error.kind() == io::ErrorKind::NotFound).unwrap_or(error)
 }
 
 /// Gives a file one more name, in place of what had it; where a file cannot have two names, a copy has it. There is no
@@ -106,17 +156,13 @@ pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
 pub(crate) fn keep_as(path: &Path, other: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("link", path, error);
     let aside = Aside::new(other).map_err(failed)?;
-    let linked = match disk::link(path, aside.path()) {
-        // Left by a process that was killed, and had the same number.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            disk::remove(aside.path()).and_then(|()| disk::link(path, aside.path()))
+    match disk::link(path, aside.path()) {
+        Ok(()) => {
+            let renamed = check_lease(other).and_then(|()| disk::rename(aside.path(), other));
+            renamed.map_err(|error| failed(lost_or(other, error)))
         }
-        result => result,
-    };
-    match linked {
-        Ok(()) => disk::rename(aside.path(), other).map_err(failed),
         Err(error) if can_only_copy(&error) => write_whole(other, &disk::read(path).map_err(failed)?),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(failed(lost_or(other, error))),
     }
 }
 
@@ -135,11 +181,22 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 pub struct Aside(PathBuf);
 
 impl Aside {
-    /// A name in the same folder that no other process uses.
+    /// A name that no other process uses, on any machine: in the same folder, or under a claim in its work folder.
     pub fn new(path: &Path) -> io::Result<Self> {
+        let folder = fence(path).and_then(|fence| fence.work_folder());
+        Aside::in_folder(folder.as_deref().unwrap_or(folder_of(path)), path)
+    }
+
+    /// A name in the same folder.
+    pub(crate) fn beside(path: &Path) -> io::Result<Self> {
+        Aside::in_folder(folder_of(path), path)
+    }
+
+    fn in_folder(folder: &Path, path: &Path) -> io::Result<Self> {
         let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "this is not the name of a file");
         let name = path.file_name().ok_or_else(no_name)?.to_string_lossy();
-        Ok(Aside(path.with_file_name(format!(".{name}.{}.part", std::process::id()))))
+        let process = Process::here().short_name();
+        Ok(Aside(folder.join(format!(".{name}.{process}.{:08x}.part", random() as u32))))
     }
 
     /// Where to write.
@@ -149,19 +206,14 @@ impl Aside {
 
     /// Writes the contents and waits until they are on the disk.
     pub(crate) fn write(&self, contents: &[u8]) -> io::Result<()> {
-        disk::write(&self.0, contents)?;
-        disk::sync(&self.0)
+        disk::write(&self.0, contents).and_then(|()| disk::sync(&self.0)).map_err(|error| lost_or(&self.0, error))
     }
 
     /// Puts the file in its place.
     pub fn rename_to(self, path: &Path) -> io::Result<()> {
-        disk::rename(&self.0, path)?;
+        check_lease(path)?;
+        disk::rename(&self.0, path).map_err(|error| lost_or(path, error))?;
         disk::sync_folder(folder_of(path))
-    }
-
-    fn is_name(name: &std::ffi::OsStr) -> bool {
-        let name = name.to_string_lossy();
-        name.starts_with('.') && name.ends_with(".part")
     }
 }
 
@@ -176,16 +228,55 @@ impl Drop for Aside {
 
 /// Whether a name is that of a file that is being written.
 pub(crate) fn is_part(name: &std::ffi::OsStr) -> bool {
-    Aside::is_name(name)
+    let name = name.to_string_lossy();
+    name.starts_with('.') && name.ends_with(".part")
 }
 
-/// Removes what processes that were killed left half written in a folder, if it is at least that old: a file that another
-/// process is writing at this moment must stay. Nothing depends on these files.
-pub fn remove_parts(folder: &Path, age: Duration) {
+/// Unfinished files of processes that cannot be judged are removed when they are so old.
+const OLD: Duration = Duration::from_secs(24 * 3600);
+
+/// Removes what dead processes of this machine left half written in a folder, and what is older than a day. A file that another
+/// process may be writing at this moment, here or on another machine, stays. Nothing depends on these files.
+pub fn remove_parts(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_old = || entry.metadata().and_then(|found| found.modified()).ok()?.elapsed().ok().map(|old| old >= age);
-        if is_part(&entry.file_name()) && is_old().unwrap_or(age.is_zero()) {
+        let age = || entry.metadata().and_then(|found| found.modified()).ok()?.elapsed().ok();
+        let name = entry.file_name();
+        if is_part(&name) && (Process::has_left(&name.to_string_lossy()) || age().is_some_and(|age| age >= OLD)) {
             let _ = disk::remove(&entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn unfinished_files_of_living_processes_and_other_machines_stay() {
+        let scratch = Scratch::new("parts");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let (dead, here) = (child.id(), Process::here());
+        child.wait().unwrap();
+        let name = |process: &Process| format!(".epochs.csv.{}.0badcafe.part", process.short_name());
+        let is_kept = |name: &str| {
+            let path = scratch.path().join(name);
+            std::fs::write(&path, "half").unwrap();
+            remove_parts(scratch.path());
+            path.exists()
+        };
+        let another = |host: &str, pid: u32| Process { host: host.to_owned(), pid, ..here.clone() };
+        assert!(is_kept(&name(here)), "this process may be writing it");
+        assert!(!is_kept(&name(&another(&here.host, dead))));
+        assert!(is_kept(&name(&another("another.machine", dead))), "the number means nothing here");
+        assert!(!is_kept(&format!(".epochs.csv.{dead}.part")), "of an earlier version");
+        assert!(is_kept(&format!(".epochs.csv.{}.part", here.pid)));
+        assert!(is_kept("epochs.csv"));
+        let old = scratch.path().join(name(&another("another.machine", dead)));
+        let file = std::fs::File::options().write(true).open(&old).unwrap();
+        file.set_modified(std::time::SystemTime::now() - 2 * OLD).unwrap();
+        remove_parts(scratch.path());
+        assert!(!old.exists());
     }
 }

@@ -4,7 +4,7 @@
 //! DIR/experiment.toml                    the experiment, as a file that gives the same trials again
 //! DIR/trials.csv                         one line per trial: its folder, mechanism, seed, values on the grid
 //! DIR/trials/experiment.toml             a copy of the first, should it be damaged
-//! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
+//! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with or choose keys by
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
 //! DIR/trials/<id>/status.json            how far it is, and its result on the test split
@@ -19,10 +19,11 @@
 //! DIR/trials/<id>/surfaces/<name>/surface.json   what was evaluated: weights, directions, grid, examples
 //! DIR/trials/<id>/surfaces/<name>/cells.csv      one line per cell, in their order
 //! DIR/trials/<id>/lock                   held by the process that works on the trial; surfaces have one too
+//! DIR/trials/<id>/claims/000001          in place of the lock on file systems that several machines share
 //! ```
 //!
 //! Everything but the first three is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
-//! `*.jsonl`) are appended, never rewritten; every line says the version of its format and has a checksum, and a reader can
+//! `*.jsonl`) only grow; every line says the version of its format and has a checksum, and a reader can
 //! follow them with a [`Cursor`]. All other files are replaced as a whole.
 //!
 //! An error of the system ([`StoreError::Io`]) is never taken for damage ([`StoreError::Damaged`]): only what is proven to
@@ -65,14 +66,13 @@ mod verify;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
 pub use environment::{Environment, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use index::IndexEntry;
-pub use lease::{Holder, Lease, Taken};
+pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
 pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
@@ -158,6 +158,24 @@ pub enum StoreError {
         /// How the new one differs from it, in words.
         differences: Vec<String>,
     },
+    /// Another process has taken the folder over: this one writes nothing into it any more.
+    #[error("{} was taken over by {}", .folder.display(), lease_holder(.holder))]
+    LostLease {
+        /// The folder.
+        folder: PathBuf,
+        /// Who has it now, if that is known.
+        holder: Option<Box<Holder>>,
+    },
+    /// A folder in which several processes cannot be kept apart.
+    #[error("several processes cannot share {}: {reason}\nhelp: {help}", .path.display())]
+    NoLocks {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+        /// What to do.
+        help: &'static str,
+    },
     /// Numbers to be written are not finite.
     #[error("some of its numbers are not finite, and {} cannot hold them", .path.display())]
     NotFinite {
@@ -180,8 +198,15 @@ fn kept_epochs(kept: &[usize]) -> String {
     }
 }
 
+fn lease_holder(holder: &Option<Box<Holder>>) -> String {
+    holder.as_ref().map_or_else(|| "another process".to_owned(), ToString::to_string)
+}
+
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        if let Some(lost) = error.get_ref().and_then(|error| error.downcast_ref::<lease::Lost>()) {
+            return StoreError::LostLease { folder: lost.folder.clone(), holder: lost.holder.clone().map(Box::new) };
+        }
         StoreError::Io { action, path: path.to_owned(), error }
     }
 
@@ -250,17 +275,16 @@ impl Store {
         dir: &Path,
         experiment: &Experiment,
         trials: &[IndexEntry],
+        locks: &Locks,
         is_patient: &mut dyn FnMut(Option<&Holder>) -> bool,
     ) -> Result<Option<Created>, StoreError> {
         let store = Store { dir: dir.to_owned() };
-        if !store.experiment_path().exists() && dir.exists() {
-            store.refuse_foreign_files()?;
-        }
+        store.refuse_foreign_files()?;
         let folder = store.dir.join("trials");
         files::create_folder(&folder)?;
         // Two processes that begin at once describe the experiment one after the other.
-        let Some(_lease) = Lease::wait(&folder, is_patient)? else { return Ok(None) };
-        files::remove_parts(&store.dir, Duration::ZERO);
+        let Some(_lease) = locks.wait(&folder, &store.dir, is_patient)? else { return Ok(None) };
+        files::remove_parts(&store.dir);
         let found = store.compare(experiment, trials)?;
         let mut repaired = Vec::new();
         let damaged = store.index().err().map(|error| (store.index_path(), error));
@@ -290,7 +314,13 @@ impl Store {
 
     /// The trials that `trials.csv` lists, in their order.
     pub fn index(&self) -> Result<Vec<IndexEntry>, StoreError> {
-        index::read(&self.index_path())
+        match index::read(&self.index_path()) {
+            // An experiment without mechanisms has no trials.
+            Err(StoreError::Damaged { .. }) if self.experiment().is_ok_and(|found| found.mechanisms.is_empty()) => {
+                Ok(Vec::new())
+            }
+            result => result,
+        }
     }
 
     /// The folder of a trial, whether it is there or not.
@@ -303,7 +333,10 @@ impl Store {
     }
 
     /// A folder with files of other kinds is not ours to write into.
-    fn refuse_foreign_files(&self) -> Result<(), StoreError> {
+    pub fn refuse_foreign_files(&self) -> Result<(), StoreError> {
+        if self.experiment_path().exists() || !self.dir.exists() {
+            return Ok(());
+        }
         let failed = |error| StoreError::io("read the folder", &self.dir, error);
         for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();

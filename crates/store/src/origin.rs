@@ -1,4 +1,5 @@
-//! The weights of other runs that trials start with. A run has its own copy of them, so that it does not need the other run.
+//! The weights of other runs that trials start with, or whose choice of keys they use. A run has its own copy of them, so that it does
+//! not need the other run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use crate::checkpoint::Refused;
 use crate::{Checkpoint, CheckpointName, Store, StoreError, TrialFolder, files};
 
 impl Store {
-    /// Keeps the weights of another run for the trials that start with them. A copy that is there and good stays as it is.
+    /// Keeps the weights of another run for the trials that use them. A copy that is there and good stays as it is.
     pub fn keep_origin(&self, origin: &Origin, weights: &Checkpoint) -> Result<(), StoreError> {
         let path = origin_path(&self.dir, origin);
         if read(&path, origin).is_ok() {
@@ -20,13 +21,13 @@ impl Store {
 }
 
 impl TrialFolder {
-    /// The weights that the trial starts with, out of the copy that its run has.
+    /// The weights of another run that the trial uses, out of the copy that its run has.
     pub fn origin(&self, origin: &Origin) -> Result<Checkpoint, StoreError> {
         // The folder is RUN/trials/ID.
         let run = self.path().parent().and_then(Path::parent).unwrap_or(Path::new(".."));
         let path = origin_path(run, origin);
         if path.symlink_metadata().is_err() {
-            let reason = "it is missing; `semfocus run` with `--from` copies it again";
+            let reason = "it is missing; `semfocus run` with `--from` or `--donor` copies it again";
             return Err(StoreError::damaged(&path, reason));
         }
         read(&path, origin).map_err(|refused| refused.into_error(&path))

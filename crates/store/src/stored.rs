@@ -160,7 +160,9 @@ fn point_of(settings: &TrialSettings, experiment: &Experiment) -> Point {
             let mut other = settings.clone();
             setting.set(&mut other, value).is_ok() && setting.get(&other) == present
         };
-        let value = values.iter().find(is_present).or(present.as_ref())?;
+        // Most values are written as they are kept, and need not be tried one after the other.
+        let same = values.iter().find(|value| Some(*value) == present.as_ref());
+        let value = same.or_else(|| values.iter().find(is_present)).or(present.as_ref())?;
         Some((path.to_owned(), written(value)))
     };
     experiment.axes().into_iter().filter_map(value).collect()

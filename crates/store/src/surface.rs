@@ -70,6 +70,9 @@ pub struct SurfaceSettings {
     pub grid: Grid,
     /// Training examples: the first ones.
     pub samples: usize,
+    /// Whether dropout of the attention weights is on, drawn afresh for every cell, as in the published code.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attention_dropout: bool,
     /// Where models of the training path lie: epoch, x, y.
     pub path: Vec<(usize, f64, f64)>,
 }
@@ -284,6 +287,7 @@ mod tests {
             draw: 0,
             grid: Grid { side: 3, range: 0.1 + 0.2 },
             samples: 10,
+            attention_dropout: false,
             // Numbers of 17 digits.
             path: (0..50).map(|epoch| (epoch, 1.0 / (3.0 + epoch as f64), -0.1 * epoch as f64)).collect(),
         };

@@ -6,7 +6,7 @@ use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
 use crate::cursor::Cursor;
 use crate::files::Aside;
-use crate::lease::{self, Holder, Lease, Taken};
+use crate::lease::{self, Holder, Locks, Taken};
 use crate::records::{Epochs, Log, ProbeRecord, Recorded, SharpnessRecord};
 use crate::{Environment, EventLog, Session, State, Status, StoreError, files};
 
@@ -103,8 +103,8 @@ impl TrialFolder {
     }
 
     /// Takes the lease of the folder, or says who has it.
-    pub fn lease(&self) -> Result<Taken, StoreError> {
-        Lease::take(&self.path)
+    pub fn lease(&self, locks: &Locks) -> Result<Taken, StoreError> {
+        locks.take(&self.path)
     }
 
     /// Who works on it, if anybody does.

@@ -6,7 +6,7 @@ use semfocus_core::EpochRecord;
 
 use crate::checkpoint::Refused;
 use crate::{
-    Checkpoint, CheckpointName, Cursor, Lease, RecordHash, State, Store, StoreError, Taken, TrialFolder, files,
+    Checkpoint, CheckpointName, Cursor, Locks, RecordHash, State, Store, StoreError, Taken, TrialFolder, files,
 };
 
 impl Store {
@@ -16,8 +16,11 @@ impl Store {
         let mut damage = contents.damage;
         for trial in contents.trials.iter().filter(|trial| trial.folder.exists()) {
             let is_diverged = trial.state == State::Diverged;
-            let origin = trial.settings.as_ref().and_then(|settings| settings.training.from);
-            let of_origin = origin.and_then(|origin| trial.folder.origin(&origin).err());
+            let training = trial.settings.as_ref().map(|settings| &settings.training);
+            let origins = training
+                .into_iter()
+                .flat_map(|training| training.from.into_iter().chain(training.donor.iter().map(|(_, origin)| origin)));
+            let of_origin: Vec<StoreError> = origins.filter_map(|origin| trial.folder.origin(&origin).err()).collect();
             // What was named before is not named again.
             for error in trial.folder.damage(is_diverged).into_iter().chain(of_origin) {
                 if !damage.iter().any(|known| known.to_string() == error.to_string()) {
@@ -30,7 +33,11 @@ impl Store {
 
     /// Moves damaged files out of the way, and gives their old and new names. What they held can then be made again by
     /// `semfocus run`. Files that another process works on are left alone.
-    pub fn set_damage_aside(&self, damage: &[StoreError]) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
+    pub fn set_damage_aside(
+        &self,
+        damage: &[StoreError],
+        locks: &Locks,
+    ) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
         let mut moved = Vec::new();
         for error in damage {
             let StoreError::Damaged { path, .. } = error else { continue };
@@ -38,7 +45,7 @@ impl Store {
             if path.parent() == Some(&self.dir) || !path.starts_with(&self.dir) || !path.exists() {
                 continue;
             }
-            let Taken::Lease(_lease) = Lease::take(files::folder_of(path))? else { continue };
+            let Taken::Lease(_lease) = locks.take(files::folder_of(path))? else { continue };
             moved.push((path.clone(), files::set_aside(path)?));
         }
         Ok(moved)

@@ -39,6 +39,8 @@ pub struct AccuracyDifference {
     pub examples: usize,
     /// Whether at least one side is clearly above the majority class in most of its trials.
     pub learned: bool,
+    /// Trials of both sides that are not clearly above the majority class.
+    pub failed: usize,
     /// Standard error of the mean, with the sampling error of the split.
     pub standard_error: Option<f64>,
     /// The larger of two p-values: that of the sign-flip test over seeds, and that of a t-test with the sampling error of
@@ -72,9 +74,8 @@ impl AccuracyDifference {
         let standard_error = standard_error(&differences, &sides);
         let average = mean(&differences)?;
         let t_test = standard_error.map_or(1.0, |error| student_two_sided(average / error, differences.len() - 1));
-        let most = |side: fn(&(&Measures, &Measures)) -> f64| {
-            2 * pairs.iter().filter(|pair| is_learned(side(pair), trials)).count() >= pairs.len()
-        };
+        let learned = [pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(), pairs.iter().map(|pair| pair.1).collect()]
+            .map(|side| side.iter().filter(|measures| is_learned(measures.luck, trials)).count());
         let p_value = flips.p_value().max(t_test);
         let bound = |better: fn(f64, f64) -> f64| differences.iter().copied().reduce(better).unwrap_or(0.0);
         Some(AccuracyDifference {
@@ -82,7 +83,8 @@ impl AccuracyDifference {
             differences: Differences::new(&differences)?,
             split,
             examples: sides.iter().flatten().map(|side| side.examples).min()?,
-            learned: most(|pair| pair.0.luck) || most(|pair| pair.1.luck),
+            learned: learned.iter().any(|count| 2 * count >= pairs.len()),
+            failed: 2 * pairs.len() - learned.iter().sum::<usize>(),
             standard_error,
             p_value,
             adjusted: p_value,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::robustness::point_name;
 use super::verdict::{Generalisation, Learning, MARGIN};
-use super::{Comparison, Evidence, PointEvidence};
+use super::{BASELINE, Comparison, Evidence, PointEvidence};
 
 /// A mechanism is not faster if it is at most this many times as fast, with the confidence of the verdicts; not slower if it is
 /// at most this many times as slow.
@@ -69,7 +69,9 @@ impl Claim {
     pub fn new(evidence: &Evidence) -> Self {
         let experiment = &evidence.experiment;
         let is_run = |expectation: &&Expectation| experiment.mechanisms.contains(&expectation.mechanism);
-        let mut run: Vec<&Expectation> = experiment.expectations().filter(is_run).collect();
+        // Expectations are about the comparison with full attention.
+        let is_usual = evidence.baseline == BASELINE;
+        let mut run: Vec<&Expectation> = experiment.expectations().filter(is_run).filter(|_| is_usual).collect();
         run.sort_by_key(|expectation| experiment.mechanisms.iter().position(|name| *name == expectation.mechanism));
         let checked: Vec<Checked> = run.into_iter().map(|expectation| check(evidence, expectation)).collect();
         let left_out: Vec<&str> = experiment
@@ -78,6 +80,10 @@ impl Claim {
             .map(|expectation| expectation.mechanism.as_str())
             .collect();
         let unchecked = match () {
+            () if !is_usual => Some(format!(
+                "it is about the comparison with full attention, and this is one with {}",
+                evidence.baseline
+            )),
             () if !experiment.changes_to_claim().is_empty() => Some(format!(
                 "this run differs from the experiment it was written for: {}",
                 experiment.changes_to_claim().join("; ")
@@ -115,7 +121,8 @@ impl Claim {
     }
 }
 
-fn check(evidence: &Evidence, expectation: &Expectation) -> Checked {
+/// What a run says about an expectation, whether its experiment has it or not.
+pub fn check(evidence: &Evidence, expectation: &Expectation) -> Checked {
     let at = |point: &PointEvidence| {
         let mechanism = point.mechanisms.iter().find(|other| other.mechanism == expectation.mechanism)?;
         Some(mechanism.versus_full.as_ref().map(|comparison| answer(expectation.outcome, comparison)))

@@ -9,6 +9,7 @@
 //! | whether the experiment's claim holds | [`claim`] |
 //! | several runs compared with each other | [`across`] |
 //! | what causes the speed-up of top-k attention, from controls | [`causes`] |
+//! | pairs that ran on different processors | [`processors`] |
 //! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
 pub mod accuracy;
@@ -17,6 +18,7 @@ pub mod causes;
 pub mod claim;
 pub mod comparison;
 pub mod measures;
+pub mod processors;
 pub mod robustness;
 pub mod speedup;
 pub mod tuned;
@@ -61,7 +63,7 @@ pub struct MechanismEvidence {
     pub reached: usize,
     /// Median over the seeds of the first epoch that reached the target; a trial that has not reached it counts as later than
     /// any that has. None if the median trial has not.
-    pub median_epochs_to_threshold: Option<f64>,
+    pub median_epochs_to_target: Option<f64>,
     /// Epochs of the longest trial: trials that have not reached the target need more.
     pub epochs: usize,
     /// Mean epochs to the target, where every trial counts only up to [`PointEvidence::horizon`].
@@ -137,7 +139,12 @@ impl Evidence {
 
     /// Reads a store, finished or not, and compares with one of its mechanisms; with full attention if none is given.
     pub fn read_against(store: &Store, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
-        let Contents { experiment, trials, damage } = store.read()?;
+        Evidence::new(store.read()?, goal, baseline)
+    }
+
+    /// What the contents of a store show, compared with one of its mechanisms; with full attention if none is given.
+    pub fn new(contents: Contents, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
+        let Contents { experiment, trials, damage } = contents;
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
         for trial in trials {
             let measures = Measures::new(&trial, goal);
@@ -189,6 +196,7 @@ impl Evidence {
             ));
         }
         warnings.extend(self.experiment.notes.iter().cloned());
+        warnings.extend(processors::warning(self));
         if self.has_learned_nothing() {
             warnings.push(format!(
                 "nothing learned: no trial reached the target ({}), and none is clearly above the majority class on held-out \
@@ -295,7 +303,7 @@ impl MechanismEvidence {
             unfinished: count(|state| !state.is_over()),
             diverged: count(|state| state == State::Diverged),
             reached: epochs.iter().filter(|epoch| epoch.is_finite()).count(),
-            median_epochs_to_threshold: median(&epochs).filter(|epoch| epoch.is_finite()),
+            median_epochs_to_target: median(&epochs).filter(|epoch| epoch.is_finite()),
             epochs: measures.iter().map(|measures| measures.epochs).max().unwrap_or(0),
             restricted_mean_epochs: survival.restricted_mean(horizon),
             best_heldout_accuracy: middle(|measures| measures.best_heldout_accuracy),

@@ -58,7 +58,7 @@ impl BestOfGrid {
 fn best_point<'a>(evidence: &'a Evidence, mechanism: &str) -> Option<&'a PointEvidence> {
     let of = |point: &'a PointEvidence| {
         let found = point.mechanisms.iter().find(|other| other.mechanism == mechanism)?;
-        let epochs = found.median_epochs_to_threshold.unwrap_or(f64::INFINITY);
+        let epochs = found.median_epochs_to_target.unwrap_or(f64::INFINITY);
         Some((point, found.best_heldout_accuracy?, epochs))
     };
     let better = |best: (&'a PointEvidence, f64, f64), next: (&'a PointEvidence, f64, f64)| {

@@ -22,8 +22,9 @@ any p below 0.05, the verdict says how many it takes, and whether all seeds agre
 /// The rule for [`Generalisation`], as users read it.
 pub const GENERALISATION_RULE: &str = "generalises better, worse or the same: all three follow from one interval of the mean paired \
 difference in accuracy at the best epoch. It combines a sign-flip test over the seeds with the sampling error of the held-out set (the \
-test set, if there is one) and is widened for the number of comparisons. Better or worse: it excludes 0. The same: it lies within ±1 \
-percentage point. Nothing is said unless at least one side is clearly above the majority class. With too few seeds for an interval, the \
+test set, if there is one) and is widened for the number of comparisons. The same: it lies within ±1 percentage point, and every trial \
+of both is clearly above the majority class; the verdict says which failure rates that rules out. Better or worse: it excludes 0. \
+Nothing is said unless at least one side is clearly above the majority class. With too few seeds for an interval, the \
 verdict says how many it takes, and whether all seeds agree.";
 
 /// Whether a mechanism learns faster than the baseline.
@@ -50,7 +51,7 @@ pub enum Generalisation {
     Better,
     /// Its accuracy is significantly lower.
     Worse,
-    /// The accuracies are the same within [`MARGIN`].
+    /// The accuracies are the same within [`MARGIN`], and no trial failed to learn.
     Same,
     /// Neither a difference nor its absence is shown.
     NoEvidence,
@@ -179,20 +180,30 @@ fn generalisation(accuracy: &AccuracyDifference, compared: usize) -> (Generalisa
         points(interval.high)
     );
     match () {
-        () if interval.low >= -MARGIN && interval.high <= MARGIN => {
-            (Generalisation::Same, format!("generalises the same within ±1 point ({size})"))
+        () if interval.low >= -MARGIN && interval.high <= MARGIN && accuracy.failed == 0 => {
+            let rate = 100.0 * unseen_failures(pairs, compared);
+            let failures = format!("no trial failed to learn, which rules out failure rates above {rate:.0} %");
+            (Generalisation::Same, format!("generalises the same within ±1 point ({size}; {failures})"))
         }
         () if interval.low > 0.0 => (Generalisation::Better, format!("generalises better ({size})")),
         () if interval.high < 0.0 => (Generalisation::Worse, format!("generalises worse ({size})")),
         () => {
-            let small = if is_too_small(accuracy) {
-                format!("; {} {split} examples are too few to show a difference of 1 point", accuracy.examples)
-            } else {
-                String::new()
-            };
-            (Generalisation::NoEvidence, format!("no evidence of a difference in generalisation ({size}{small})"))
+            let mut why = String::new();
+            if is_too_small(accuracy) {
+                why += &format!("; {} {split} examples are too few to show a difference of 1 point", accuracy.examples);
+            }
+            if accuracy.failed > 0 {
+                why += &format!("; {} of {} trials failed to learn", accuracy.failed, 2 * pairs);
+            }
+            (Generalisation::NoEvidence, format!("no evidence of a difference in generalisation ({size}{why})"))
         }
     }
+}
+
+/// The highest rate of failures that is compatible with no failure in so many trials, at a level that is divided among the
+/// comparisons.
+pub fn unseen_failures(trials: usize, compared: usize) -> f64 {
+    1.0 - (LEVEL / compared.max(1) as f64).powf(1.0 / trials as f64)
 }
 
 /// Whether the sampling error alone makes the interval wider than the margin on both sides, even near 100 %.
@@ -231,8 +242,8 @@ fn all_seeds(count: usize) -> String {
 /// Said where not even complete agreement of the seeds could be significant.
 fn too_few(seeds: usize, needed: usize) -> String {
     match seeds {
-        1 => format!("one seed is too few for a test, which takes {needed}"),
-        _ => format!("{seeds} seeds are too few for a test, which takes {needed}"),
+        1 => format!("one seed is too few for a test ({needed} needed)"),
+        _ => format!("{seeds} seeds are too few for a test ({needed} needed)"),
     }
 }
 
@@ -273,6 +284,13 @@ mod tests {
     fn seeds_that_a_test_takes() {
         assert_eq!([1, 3, 14].map(|compared| seeds_needed(compared, min_log_rank_p)), [4, 5, 6]);
         assert_eq!([1, 3, 14].map(|compared| seeds_needed(compared, SignFlips::min_p)), [6, 7, 10]);
+    }
+
+    #[test]
+    fn failures_that_go_unseen() {
+        // 0.95^59 is the first power below 0.05.
+        assert!(unseen_failures(58, 1) > 0.05 && unseen_failures(59, 1) < 0.05);
+        assert!((unseen_failures(7, 1) - 0.3482).abs() < 1e-4 && unseen_failures(7, 3) > unseen_failures(7, 1));
     }
 
     #[test]

@@ -244,9 +244,11 @@ impl LayerStatistics {
 }
 
 impl Profile {
-    /// The bounds on the gradient of a probed model.
-    pub fn from_record(record: &ProbeRecord) -> Self {
-        Profile::new(&record.norms, &LayerStatistics::from_record(record), record.length)
+    /// The bounds on the gradient of a probed model; none if the weights of a layer are not the softmax of its scores, for which
+    /// nothing is proved.
+    pub fn from_record(record: &ProbeRecord) -> Option<Self> {
+        let is_softmax = record.layers.iter().all(|layer| layer.is_softmax);
+        is_softmax.then(|| Profile::new(&record.norms, &LayerStatistics::from_record(record), record.length))
     }
 }
 

@@ -44,10 +44,11 @@ impl Row {
 }
 
 /// The rows for a pair of models. Empty where a statistic is missing or out of range, as for a mechanism that does not keep the
-/// highest scores.
+/// highest scores, and for weights that are not a softmax, which the conditions do not speak of.
 pub fn table(full: &ProbeRecord, sparse: &ProbeRecord) -> Vec<Row> {
+    let is_softmax = sparse.layers.iter().all(|layer| layer.is_softmax);
     let (k, full, sparse) = (sparse.kept as f64, &full.pooled, &sparse.pooled);
-    if sparse.separation.first().is_none_or(|min| *min < 0.0) {
+    if !is_softmax || sparse.separation.first().is_none_or(|min| *min < 0.0) {
         return Vec::new();
     }
     let row = |quantile: f64| {

@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::claim::CLAIM_RULE;
+use semfocus_analysis::evidence::claim::{CLAIM_RULE, Claim};
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
 use semfocus_analysis::evidence::{Evidence, GOAL, PointEvidence};
 use semfocus_core::{ExperimentError, Goal, settings};
 use semfocus_store::Store;
+use serde::Serialize;
 
 use super::explain;
 use crate::damage::left_out;
@@ -18,7 +19,7 @@ use crate::{Error, Exit, evidence};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folder of the run; with several, each mechanism is compared with itself in the first run
+    /// Folder of the run. With several runs, each mechanism is compared with itself in the first one
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     #[command(flatten)]
@@ -29,10 +30,10 @@ pub(crate) struct Args {
     /// Compare every mechanism with every other one
     #[arg(long, conflicts_with = "baseline")]
     all_pairs: bool,
-    /// Print the rules of the verdicts, too
+    /// Also print the rules behind the verdicts
     #[arg(long)]
     rules: bool,
-    /// Print JSON: one entry for each mechanism and point of the grid
+    /// Print JSON, with an entry for each mechanism and point of the grid
     #[arg(long)]
     json: bool,
 }
@@ -43,21 +44,49 @@ pub(crate) struct GoalArgs {
     /// What counts as having learned, e.g. "heldout_accuracy >= 0.9" [default: train_accuracy >= 0.95]
     ///
     /// A metric of epochs.csv and the value to reach: at least (>=) for accuracies, at most (<=) for losses.
-    #[arg(long, value_name = "GOAL")]
-    goal: Option<Goal>,
+    #[arg(long, alias = "goal", value_name = "TARGET")]
+    target: Option<Goal>,
 }
 
 impl GoalArgs {
     pub(crate) fn get(&self) -> Goal {
-        self.goal.unwrap_or(GOAL)
+        self.target.unwrap_or(GOAL)
+    }
+}
+
+/// What is compared, and how.
+#[derive(Serialize)]
+struct Compared<'a> {
+    runs: &'a [PathBuf],
+    experiment: &'a str,
+    target: String,
+    /// Whether the claim holds, and why; none if several runs are compared.
+    answer: Option<Claim>,
+    /// What has to be known first, in words.
+    notes: Vec<String>,
+    /// Trials that are not finished.
+    missing: usize,
+    list: Vec<evidence::Row>,
+}
+
+impl<'a> Compared<'a> {
+    fn new(args: &'a Args, found: &'a Evidence) -> Self {
+        Compared {
+            runs: &args.dirs,
+            experiment: &found.experiment.name,
+            target: found.goal.to_string(),
+            answer: (args.dirs.len() == 1).then(|| Claim::new(found)),
+            notes: found.warnings(),
+            missing: found.missing().count(),
+            list: if args.all_pairs { evidence::rows_of_pairs(found) } else { evidence::rows(found) },
+        }
     }
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let [dir] = &args.dirs[..] else { return across(args, out) };
     let found = Evidence::read_against(&Store::open(dir)?, args.goal.get(), args.baseline.as_deref())?;
-    let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
-    emit(out, args.json, &rows, |out| print(&found, args, out))?;
+    emit(out, args.json, &Compared::new(args, &found), |out| print(&found, args, out))?;
     Ok(left_out(dir, &found.damage))
 }
 
@@ -77,12 +106,15 @@ fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         |(place, dir): (usize, &PathBuf)| Ok((label(place), Evidence::read(&Store::open(dir)?, args.goal.get())?));
     let runs = args.dirs.iter().enumerate().map(read).collect::<Result<Vec<(String, Evidence)>, Error>>()?;
     let Some(found) = Evidence::across(&runs) else {
-        let mechanisms = |(name, run): &(String, Evidence)| format!("{name}: {}", run.experiment.mechanisms.join(", "));
+        let mechanisms = |(name, run): &(String, Evidence)| {
+            let axes: Vec<&str> = run.experiment.axes().iter().map(|(path, _)| *path).collect();
+            let grid = if axes.is_empty() { String::new() } else { format!(" with a grid over {}", axes.join(", ")) };
+            format!("{name}: {}{grid}", run.experiment.mechanisms.join(", "))
+        };
         let found = runs.iter().map(mechanisms).collect::<Vec<_>>().join("; ");
         return Err(format!("these runs have no mechanism and grid point in common ({found})").into());
     };
-    let rows = if args.all_pairs { evidence::rows_of_pairs(&found) } else { evidence::rows(&found) };
-    emit(out, args.json, &rows, |out| print_across(&names, &runs, &found, args, out))?;
+    emit(out, args.json, &Compared::new(args, &found), |out| print_across(&names, &runs, &found, args, out))?;
     let exits = args.dirs.iter().zip(&runs).map(|(dir, (_, run))| left_out(dir, &run.damage));
     Ok(exits.fold(Exit::Done, |exit, next| if next == Exit::Done { exit } else { next }))
 }

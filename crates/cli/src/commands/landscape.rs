@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_core::Point;
+use semfocus_core::study::seed_name;
 use semfocus_lab::jobs::{Job, Surface};
 use semfocus_lab::surface::directions::{Plane, Scaling};
 use semfocus_lab::surface::fingerprint;
@@ -13,9 +15,9 @@ use semfocus_lab::{Lab, TrainedModel};
 use semfocus_store::{Grid, SurfaceFolder, SurfaceSettings};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, labelled, run_jobs};
+use crate::models::{ModelArgs, Target, mechanism_width, run_jobs};
 use crate::output::emit;
-use crate::text::{counted, short};
+use crate::text::{counted, paragraph, rows_by_point, short};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -31,13 +33,19 @@ pub(crate) struct Args {
     /// Compute the loss over the first N training examples
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
+    /// Leave dropout of the attention weights on, drawn afresh for every cell, as the published code does
+    ///
+    /// This adds noise to the loss of every cell, and the empirical Lipschitz constants divide it by the distance of the
+    /// cells.
+    #[arg(long)]
+    attention_dropout: bool,
     /// How many pairs of random directions to draw
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     draws: u16,
     /// How directions are chosen
     #[arg(long, value_enum, default_value_t = Directions::Tensor)]
     directions: Directions,
-    /// Span the plane by two other checkpoint files of the same trial, which lie at (1, 0) and (0, 1)
+    /// Use the plane through the model and two other checkpoint files of its trial, which lie at (1, 0) and (0, 1)
     #[arg(long, value_names = ["FILE", "FILE"], num_args = 2, conflicts_with = "directions")]
     through: Option<Vec<PathBuf>>,
     /// Seed of random directions
@@ -85,25 +93,36 @@ struct Entry {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let surfaces = surfaces(args, lab)?;
+    let jobs: Vec<&dyn Job> = surfaces.iter().map(|(_, _, job)| job as &dyn Job).collect();
+    let threads = args.jobs.map(usize::from);
+    if let Some(exit) = run_jobs(lab, &args.models, &jobs, "cells", threads)? {
+        return Ok(exit);
+    }
+    let entries = surfaces.into_iter().map(|(target, settings, _)| entry(&target, settings));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    emit(out, args.json, &entries, |out| print(&entries, out))?;
+    Ok(Exit::Done)
+}
+
+/// The surfaces that are asked for, each with its model and its settings.
+fn surfaces(args: &Args, lab: &Lab) -> Result<Vec<(Rc<Target>, SurfaceSettings, Surface)>, Error> {
     let targets = args.models.targets(lab, 1)?;
     let comparable: Vec<_> = targets.iter().map(|target| (&target.folder, &target.trained.trial)).collect();
     semfocus_lab::surface::check_comparable(&comparable)?;
     let mut surfaces = Vec::new();
-    for target in &targets {
-        for (plane, settings) in planes(args, lab, target)? {
+    for target in targets.into_iter().map(Rc::new) {
+        for (plane, settings) in planes(args, lab, &target)? {
             let folder = SurfaceFolder::new(&target.folder, settings.clone());
-            surfaces.push((target, settings, Surface::new(target.trained.clone(), plane, folder)));
+            surfaces.push((target.clone(), settings, Surface::new(target.trained.clone(), plane, folder)));
         }
     }
-    let jobs: Vec<&dyn Job> = surfaces.iter().map(|(_, _, job)| job as &dyn Job).collect();
-    let threads = args.jobs.map(usize::from);
-    if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "cells", threads)? {
-        return Ok(exit);
-    }
-    let entries = surfaces.into_iter().map(|(target, settings, _)| entry(target, settings));
-    let entries = entries.collect::<Result<Vec<_>, _>>()?;
-    emit(out, args.json, &entries, |out| print(&entries, out))?;
-    Ok(Exit::Done)
+    Ok(surfaces)
+}
+
+/// The jobs for several processes that share them.
+pub(crate) fn jobs(args: &Args, lab: &Lab) -> Result<Vec<Box<dyn Job>>, Error> {
+    Ok(surfaces(args, lab)?.into_iter().map(|(_, _, job)| Box::new(job) as Box<dyn Job>).collect())
 }
 
 /// The planes that are asked for, and the settings of their surfaces.
@@ -119,7 +138,9 @@ fn planes(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<(Plane, Surface
     for draw in 0..usize::from(args.draws) {
         let (words, plane) = match (&args.through, args.directions) {
             (Some(files), _) => {
-                let read = |file: &PathBuf| TrainedModel::read_file(lab, device, trial, file).map(|found| found.model);
+                let read = |file: &PathBuf| {
+                    TrainedModel::read_file(lab, device, trial, &target.folder, file).map(|found| found.model)
+                };
                 let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
                 (format!("through {}", names.join(" ")), Plane::through(model, &read(&files[0])?, &read(&files[1])?)?)
             }
@@ -138,6 +159,7 @@ fn planes(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<(Plane, Surface
             draw,
             grid: Grid { side: usize::from(args.grid), range: args.range },
             samples: trial.settings.data.sizes.train.min(args.samples as usize),
+            attention_dropout: args.attention_dropout,
             path: plane.path.clone(),
         };
         planes.push((plane, settings));
@@ -166,23 +188,30 @@ fn entry(target: &Target, settings: SurfaceSettings) -> Result<Entry, Error> {
 }
 
 fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
-    let label = |entry: &Entry| labelled(&entry.mechanism, &entry.point);
-    let width = entries.iter().map(|entry| label(entry).chars().count()).max().unwrap_or(0).max(9);
+    let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
     let range = entries.first().map_or(1.0, |entry| entry.settings.grid.range);
     let radii = [range / 4.0, range / 2.0, range];
-    writeln!(out, "empirical Lipschitz constants, 50th / 95th percentile, within squares")?;
+    let text = "Change of the loss from cell to cell divided by the distance (empirical Lipschitz constant): 50th / 95th \
+                percentile over the cells of a square around the model.";
+    paragraph(out, "", text)?;
     writeln!(out)?;
     let heads: Vec<String> = radii.iter().map(|radius| format!("{:>13}", format!("±{radius:.2}"))).collect();
-    writeln!(out, "{:width$}       seed  draw      loss{}", "mechanism", heads.concat())?;
-    for entry in entries {
-        let (mechanism, Entry { trial_seed, settings, loss, lipschitz, .. }) = (label(entry), entry);
-        let at = |radius: &f64| match lipschitz.within(*radius) {
-            Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
-            None => format!("{:>13}", "–"),
-        };
-        let cells: String = radii.iter().map(at).collect();
-        writeln!(out, "{mechanism:width$}  {trial_seed:>9}  {:>4}  {:>8}{cells}", settings.draw, short(*loss))?;
-    }
+    writeln!(out, "{:width$}  {:>4}  draw      loss{}", "mechanism", "seed", heads.concat())?;
+    rows_by_point(
+        out,
+        entries,
+        |entry| &entry.point,
+        |out, entry| {
+            let Entry { mechanism, trial_seed, settings, loss, lipschitz, .. } = entry;
+            let at = |radius: &f64| match lipschitz.within(*radius) {
+                Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
+                None => format!("{:>13}", "–"),
+            };
+            let cells: String = radii.iter().map(at).collect();
+            let (seed, draw, loss) = (seed_name(*trial_seed), settings.draw, short(*loss));
+            Ok(writeln!(out, "{mechanism:width$}  {seed:>4}  {draw:>4}  {loss:>8}{cells}")?)
+        },
+    )?;
     let undefined: usize = entries.iter().map(|entry| entry.undefined).sum();
     if undefined > 0 {
         writeln!(out, "\nthe loss is infinite or undefined in {}", counted(undefined, "cell"))?;

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{Row, table};
+use semfocus_core::study::seed_name;
 use semfocus_core::{BASELINE, Point, TrialSettings};
 use semfocus_lab::Lab;
 use semfocus_lab::jobs::{Job, Probe};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, labelled, run_jobs};
+use crate::models::{ModelArgs, Target, labelled, mechanism_width, run_jobs};
 use crate::output::emit;
+use crate::text::rows_by_point;
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -49,8 +51,8 @@ struct Entry {
     settings: TrialSettings,
     #[serde(flatten)]
     record: ProbeRecord,
-    /// Decimal logarithms of bounds on the norm of the loss's gradient.
-    lipschitz: Profile,
+    /// Decimal logarithms of bounds on the norm of the loss's gradient; none where nothing is proved.
+    lipschitz: Option<Profile>,
 }
 
 /// A model against the one with full attention and the same seed.
@@ -67,7 +69,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let probe = |target: &Target| Probe::new(target.trained.clone(), target.folder.clone(), args.samples as usize);
     let jobs: Vec<Probe> = targets.iter().map(probe).collect();
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
-    if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "models", None)? {
+    if let Some(exit) = run_jobs(lab, &args.models, &jobs, "models", None)? {
         return Ok(exit);
     }
     let probes = targets.into_iter().map(entry).collect::<Result<Vec<_>, _>>()?;
@@ -76,6 +78,13 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let report = Report { quantiles: QUANTILES, probes, pairs };
     emit(out, args.json, &report, |out| print(&report, layers, out))?;
     Ok(Exit::Done)
+}
+
+/// The jobs for several processes that share them: what one has probed is not probed again.
+pub(crate) fn jobs(args: &Args, lab: &Lab) -> Result<Vec<Box<dyn Job>>, Error> {
+    let once = |target: Target| Probe::new(target.trained, target.folder, args.samples as usize).once();
+    let targets = args.models.targets(lab, usize::MAX)?;
+    Ok(targets.into_iter().map(|target| Box::new(once(target)) as Box<dyn Job>).collect())
 }
 
 /// The probe that was just recorded for a model.
@@ -94,7 +103,8 @@ fn pairs(probes: &[Entry]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for full in probes.iter().filter(|entry| entry.mechanism == BASELINE) {
         let is_partner = |other: &&Entry| {
-            let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
+            let mut same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
+            same.training.donor = full.settings.training.donor.clone();
             other.mechanism != full.mechanism && same.identity() == full.settings.identity()
         };
         for other in probes.iter().filter(is_partner) {
@@ -107,28 +117,34 @@ fn pairs(probes: &[Entry]) -> Vec<Pair> {
 }
 
 fn print(report: &Report, layers: bool, out: &mut dyn Write) -> Result<(), Error> {
-    let label = |probe: &Entry| labelled(&probe.mechanism, &probe.point);
-    let width = report.probes.iter().map(|probe| label(probe).chars().count()).max().unwrap_or(0).max(9);
+    let width = mechanism_width(report.probes.iter().map(|probe| &probe.mechanism));
     writeln!(out, "Medians over queries; sink: median over keys.")?;
     writeln!(out)?;
-    writeln!(out, "{:width$}       seed  epoch  dispersion  separation  entropy  sink  full mass", "mechanism")?;
-    for entry in &report.probes {
-        let (mechanism, Entry { seed, record, .. }) = (label(entry), entry);
-        let Summary { dispersion, separation, entropy, sink, full_mass } = &record.pooled;
-        let [dispersion, separation, entropy] = [dispersion, separation, entropy].map(|values| middle(values, 3));
-        let (sink, mass) = (middle(sink, 0), middle(full_mass, 3));
-        let epoch = record.epoch;
-        writeln!(
-            out,
-            "{mechanism:width$}  {seed:>9}  {epoch:>5}  {dispersion:>10}  {separation:>10}  {entropy:>7}  {sink:>4}  {mass:>9}"
-        )?;
-    }
+    let head = "epoch  dispersion  separation  entropy  sink  full mass";
+    writeln!(out, "{:width$}  {:>4}  {head}", "mechanism", "seed")?;
+    rows_by_point(
+        out,
+        &report.probes,
+        |probe| &probe.point,
+        |out, entry| {
+            let Entry { mechanism, seed, record, .. } = entry;
+            let Summary { dispersion, separation, entropy, sink, full_mass } = &record.pooled;
+            let [dispersion, separation, entropy] = [dispersion, separation, entropy].map(|values| middle(values, 3));
+            let (sink, mass) = (middle(sink, 0), middle(full_mass, 3));
+            let (seed, epoch) = (seed_name(*seed), record.epoch);
+            Ok(writeln!(
+                out,
+                "{mechanism:width$}  {seed:>4}  {epoch:>5}  {dispersion:>10}  {separation:>10}  {entropy:>7}  {sink:>4}  {mass:>9}"
+            )?)
+        },
+    )?;
     if layers {
         report.probes.iter().try_for_each(|entry| print_layers(entry, out))?;
     }
     print_pairs(report, out)?;
     writeln!(out)?;
-    writeln!(out, "full mass: weight that a softmax over all keys would give to the kept keys").map_err(Error::from)
+    writeln!(out, "full mass: weight that a softmax over all keys would give to the kept keys")?;
+    Ok(writeln!(out, "–: not defined, such as the separation where no key is dropped")?)
 }
 
 fn middle(values: &[f64], digits: usize) -> String {
@@ -139,7 +155,7 @@ fn middle(values: &[f64], digits: usize) -> String {
 fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
     let (mechanism, Entry { seed, record, .. }) = (labelled(&entry.mechanism, &entry.point), entry);
     writeln!(out)?;
-    writeln!(out, "{mechanism} seed {seed}, by layer; shares of relevant keys / of random keys")?;
+    writeln!(out, "{mechanism}, seed {}, by layer; shares of relevant keys / of random keys", seed_name(*seed))?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
     for (number, (layer, norms)) in record.layers.iter().zip(&record.norms.layers).enumerate() {
         let LayerRecord { all, relevance, .. } = layer;
@@ -167,7 +183,7 @@ fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
 fn print_pairs(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     for Pair { mechanism, point, seed, rows } in report.pairs.iter().filter(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
-        writeln!(out, "{} against full, seed {seed}", labelled(mechanism, point))?;
+        writeln!(out, "{} against full, seed {}", labelled(mechanism, point), seed_name(*seed))?;
         writeln!(out, "quantile     δs     δh         Δ      b      (W)      (X)")?;
         for row in rows {
             let Row { quantile, full_dispersion, dispersion, separation, sink, conditions } = row;

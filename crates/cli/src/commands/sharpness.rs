@@ -5,15 +5,16 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_core::Point;
+use semfocus_core::study::seed_name;
 use semfocus_lab::jobs::{Job, MeasureSharpness};
 use semfocus_lab::surface::hessian::{Differences, SharpnessOptions};
 use semfocus_lab::{Lab, TrainedModel};
 use semfocus_store::{Sharpness, SharpnessRecord};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, labelled, run_jobs};
+use crate::models::{ModelArgs, Target, mechanism_width, run_jobs};
 use crate::output::emit;
-use crate::text::short;
+use crate::text::{paragraph, rows_by_point, short};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     /// Random vectors to estimate the trace with
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     probes: u16,
-    /// Compute in single precision: several times as fast, but accurate to an order of magnitude only, and less so for
+    /// Compute in single precision: several times faster, but only accurate to an order of magnitude, and less than that for
     /// mechanisms that select keys by their scores
     #[arg(long)]
     fast: bool,
@@ -52,7 +53,11 @@ struct Entry {
     record: SharpnessRecord,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+/// The folder of a trial, and what a person calls it: mechanism, values on the grid, seed.
+type Named = (PathBuf, (String, Point, u64));
+
+/// The measurements that are asked for.
+fn measurements(args: &Args, lab: &Lab) -> Result<Vec<(Named, MeasureSharpness)>, Error> {
     let mut measurements = Vec::new();
     for target in args.models.targets(lab, 1)? {
         let settings = target.trained.trial.settings.clone();
@@ -66,15 +71,25 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         for trained in models(args, lab, &target)? {
             let job = MeasureSharpness::new(trained, target.folder.clone(), options);
             let named = (settings.mechanism.clone(), target.point.clone(), settings.seed);
-            measurements.push((target.folder.path().to_owned(), named, job));
+            measurements.push(((target.folder.path().to_owned(), named), job));
         }
     }
-    let jobs: Vec<&dyn Job> = measurements.iter().map(|(_, _, job)| job as &dyn Job).collect();
-    if let Some(exit) = run_jobs(lab, &args.models.device.device, &jobs, "products", None)? {
+    Ok(measurements)
+}
+
+/// The jobs for several processes that share them.
+pub(crate) fn jobs(args: &Args, lab: &Lab) -> Result<Vec<Box<dyn Job>>, Error> {
+    Ok(measurements(args, lab)?.into_iter().map(|(_, job)| Box::new(job) as Box<dyn Job>).collect())
+}
+
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let measurements = measurements(args, lab)?;
+    let jobs: Vec<&dyn Job> = measurements.iter().map(|(_, job)| job as &dyn Job).collect();
+    if let Some(exit) = run_jobs(lab, &args.models, &jobs, "products", None)? {
         return Ok(exit);
     }
     let mut entries = Vec::new();
-    for (trial, (mechanism, point, seed), job) in measurements {
+    for ((trial, (mechanism, point, seed)), job) in measurements {
         let record = job.record()?.ok_or_else(|| format!("{} has no record", trial.display()))?;
         entries.push(Entry { trial, mechanism, point, seed, record });
     }
@@ -99,22 +114,27 @@ fn models(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<TrainedModel>, 
 }
 
 fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
-    let label = |entry: &Entry| labelled(&entry.mechanism, &entry.point);
-    let width = entries.iter().map(|entry| label(entry).chars().count()).max().unwrap_or(0).max(9);
-    writeln!(out, "{:width$}       seed  epoch      loss  largest eigenvalues       trace", "mechanism")?;
-    for entry in entries {
-        let (mechanism, Entry { seed, record, .. }) = (label(entry), entry);
-        let Sharpness { eigenvalues, trace, trace_error, loss, .. } = &record.sharpness;
-        let largest: Vec<String> = eigenvalues.iter().take(3).map(|value| short(*value)).collect();
-        writeln!(
-            out,
-            "{mechanism:width$}  {seed:>9}  {:>5}  {:>8}  {:19}  {:>10}",
-            record.epoch,
-            short(*loss),
-            largest.join(" "),
-            format!("{} ± {}", short(*trace), short(*trace_error)),
-        )?;
-    }
+    let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
+    writeln!(out, "{:width$}  {:>4}  epoch      loss  largest eigenvalues             trace", "mechanism", "seed")?;
+    rows_by_point(
+        out,
+        entries,
+        |entry| &entry.point,
+        |out, entry| {
+            let Entry { mechanism, seed, record, .. } = entry;
+            let Sharpness { eigenvalues, trace, trace_error, loss, .. } = &record.sharpness;
+            let largest: Vec<String> = eigenvalues.iter().take(3).map(|value| short(*value)).collect();
+            Ok(writeln!(
+                out,
+                "{mechanism:width$}  {:>4}  {:>5}  {:>8}  {:19}  {:>16}",
+                seed_name(*seed),
+                record.epoch,
+                short(*loss),
+                largest.join(" "),
+                format!("{} ± {}", short(*trace), short(*trace_error)),
+            )?)
+        },
+    )?;
     writeln!(out)?;
-    Ok(writeln!(out, "Eigenvalues and trace of the Hessian of the mean training loss; ± one standard error.")?)
+    Ok(paragraph(out, "", "Eigenvalues and trace of the Hessian of the mean training loss; ± one standard error.")?)
 }

@@ -36,19 +36,35 @@ pub(crate) fn completions(
     let mut script = Vec::new(); // the generator panics where it cannot write
     clap_complete::generate(args.shell, &mut command, program_name(), &mut script);
     if args.shell == Shell::Fish {
-        add_fish_arguments(lab, &mut script)?;
+        add_fish_arguments(&command, &mut script)?;
     }
     Ok(out.write_all(&script)?)
 }
 
-/// The generator for fish completes options only; these lines complete the arguments of commands.
-fn add_fish_arguments(lab: &Lab, script: &mut Vec<u8>) -> io::Result<()> {
+/// The generator for fish completes options only; these lines complete the arguments of all commands that have names to
+/// choose from. Files are offered beside them.
+fn add_fish_arguments(command: &Command, script: &mut Vec<u8>) -> io::Result<()> {
     let name = program_name();
-    let experiments: Vec<&str> = presets().iter().map(|preset| preset.name.as_str()).collect();
-    let tasks: Vec<&str> = lab.tasks.iter().map(|task| task.name).collect();
-    let of_data = "__fish_seen_subcommand_from data; and __fish_seen_subcommand_from generate label show audit";
-    for (condition, values) in [("__fish_seen_subcommand_from run", experiments), (of_data, tasks)] {
-        writeln!(script, "complete -c {name} -n \"{condition}\" -a \"{}\"", values.join(" "))?;
+    // As the generator calls its function.
+    let is_used = format!("__fish_{}_using_subcommand", name.replace('-', "_"));
+    for outer in command.get_subcommands() {
+        let condition = format!("{is_used} {}", outer.get_name());
+        add_fish_values(&name, &condition, outer, script)?;
+        for inner in outer.get_subcommands() {
+            let condition = format!("{condition}; and __fish_seen_subcommand_from {}", inner.get_name());
+            add_fish_values(&name, &condition, inner, script)?;
+        }
+    }
+    Ok(())
+}
+
+fn add_fish_values(name: &str, condition: &str, command: &Command, script: &mut Vec<u8>) -> io::Result<()> {
+    for argument in command.get_positionals() {
+        let values = argument.get_possible_values();
+        let values: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+        if !values.is_empty() {
+            writeln!(script, "complete -c {name} -n \"{condition}\" -a \"{}\"", values.join(" "))?;
+        }
     }
     Ok(())
 }
@@ -69,10 +85,12 @@ fn with_names(command: Command, lab: &Lab) -> Command {
     let values = [
         ("experiment", &experiments),
         ("mechanisms", &mechanisms),
+        ("baseline", &mechanisms),
         ("task", &tasks),
         ("set", &settings),
+        ("settings", &settings),
         ("scale", &scales),
-        ("goal", &metrics),
+        ("target", &metrics),
     ];
     with_values(command, &values)
 }

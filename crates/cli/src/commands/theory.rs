@@ -28,9 +28,9 @@ pub(crate) struct Args {
 enum What {
     /// Evaluate both conditions for four statistics of the scores
     Check(CheckArgs),
-    /// Print the minimum separation for which the conditions hold, or write it with figures into a folder
+    /// Print the smallest separation for which the conditions hold, or write it to a folder with figures
     Regions(RegionsArgs),
-    /// Print how much attention weights can change with the scores, for each way to compute them
+    /// Print how much attention weights can change when scores do, for softmax and its alternatives
     Stability(StabilityArgs),
 }
 
@@ -55,7 +55,7 @@ struct CheckArgs {
 
 #[derive(Debug, ClapArgs)]
 struct RegionsArgs {
-    /// Folder for regions.csv and the figures as SVG, PNG and PDF [default: the data to standard output]
+    /// Folder for regions.csv and the figures as SVG, PNG and PDF [default: print the data]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
                 csv.lines().take(SHOWN_ROWS + 1).try_for_each(|line| writeln!(out, "{line}"))?;
                 let more = csv.lines().count().saturating_sub(SHOWN_ROWS + 1);
                 out.flush()?;
-                say!("… and {more} more rows: redirect them into a file, or use -o DIR for a file and figures");
+                say!("… and {more} more rows; `-o DIR` writes them to a file, with figures");
                 Ok(())
             }
             None => Ok(out.write_all(regions::csv().as_bytes())?),

@@ -8,6 +8,7 @@ use semfocus_lab::Lab;
 use semfocus_store::{Created, Store, StoreError, Taken};
 use serde::Serialize;
 
+use crate::locks::LockArg;
 use crate::output::emit;
 use crate::text::counted;
 use crate::{Error, Exit};
@@ -16,11 +17,13 @@ use crate::{Error, Exit};
 pub(crate) struct Args {
     /// Folder of the run
     dir: PathBuf,
-    /// Keep damaged files aside, and write again what the experiment determines
+    /// Set damaged files aside and restore those that do not need training
     ///
-    /// What only training can make again is made by `semfocus run`, to the same results.
+    /// `semfocus run` restores the rest by training, with the same results.
     #[arg(long)]
     repair: bool,
+    #[command(flatten)]
+    lock: LockArg,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,7 +52,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let store = Store::open(&args.dir)?;
     let found = store.damage()?;
     let damage: Vec<Damage> = found.iter().map(Damage::new).collect();
-    let repaired = if args.repair && !found.is_empty() { repair(&store, lab, &found)? } else { Vec::new() };
+    let repaired = if args.repair && !found.is_empty() { repair(&store, lab, &found, args)? } else { Vec::new() };
     let left = if args.repair { store.damage()? } else { found };
     let to_train = (!left.is_empty()).then(|| command(&args.dir));
     let report = Report { trials: store.read()?.trials.len(), damage, repaired, to_train };
@@ -71,19 +74,20 @@ impl Damage {
 }
 
 /// Keeps damaged files aside and writes again what the plan determines.
-fn repair(store: &Store, lab: &Lab, damage: &[StoreError]) -> Result<Vec<String>, Error> {
-    let kept = store.set_damage_aside(damage)?;
+fn repair(store: &Store, lab: &Lab, damage: &[StoreError], args: &Args) -> Result<Vec<String>, Error> {
+    let locks = args.lock.locks([store.dir()])?;
+    let kept = store.set_damage_aside(damage, &locks)?;
     let kept = kept.into_iter().map(|(from, to)| format!("{} is kept as {}", from.display(), to.display()));
     let mut repaired: Vec<String> = kept.collect();
     let experiment = store.experiment()?;
     let plan = lab.plan(&experiment)?;
-    let created = Store::create(store.dir(), &experiment, &plan.index(), &mut |_| true)?;
+    let created = Store::create(store.dir(), &experiment, &plan.index(), &locks, &mut |_| true)?;
     repaired.extend(created.into_iter().flat_map(|Created { repaired, .. }| repaired));
     for trial in &plan.trials {
         let folder = store.trial(trial.id);
         // One that another process works on is in order, or will be.
         if folder.exists()
-            && let Taken::Lease(_lease) = folder.lease()?
+            && let Taken::Lease(_lease) = folder.lease(&locks)?
             && folder.settings().is_err()
         {
             folder.write_settings(&trial.settings)?;

@@ -1,6 +1,9 @@
 //! Runs the program as a user would.
 #![allow(dead_code, reason = "every test program uses some of it")]
 
+#[cfg(unix)]
+pub(crate) mod cluster;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -101,7 +104,9 @@ momentum = 0.9
 /// The folders of the trials of a run, in the order of their names.
 pub(crate) fn trials(run: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(Path::new(run).join("trials")).expect("the run has trials");
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    // Beside them are the claims on the description of the run, if there are any.
+    let is_trial = |path: &PathBuf| path.is_dir() && !path.ends_with("claims");
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(is_trial).collect();
     folders.sort();
     folders
 }

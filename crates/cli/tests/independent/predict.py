@@ -142,7 +142,7 @@ def compare(program, trial):
     text = "".join(" ".join(map(str, tokens)) + "\n" for tokens in sequences)
     command = [program, "predict", str(trial), "--json"]
     output = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-    found = json.loads(output)
+    found = json.loads(output)["list"]
     assert len(found) == len(sequences), output
     worst = 0.0
     for tokens, prediction in zip(sequences, found):

@@ -7,6 +7,7 @@ use toml::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::Scale;
+use super::after::AfterLayer;
 use super::error::{ExperimentError, Place, SourceText};
 use super::expect::{self, Outcome};
 use crate::names::{nearest, shortened};
@@ -44,7 +45,11 @@ pub(crate) struct Body {
     pub(crate) notes: Vec<String>,
     /// Mechanisms and what is expected of them; the places are those of the mechanisms.
     pub(crate) expect: Option<ExpectLines>,
+    /// What follows training.
+    pub(super) after: AfterLayer,
     pub(crate) mechanisms: Option<Given<Vec<String>>>,
+    /// Mechanisms that differ by block, as they are written in `mechanisms`.
+    pub(crate) layers: Option<Given<Vec<String>>>,
     pub(crate) seeds: Option<Given<Vec<u64>>>,
     /// By path, known to the registry.
     pub(crate) settings: Vec<(&'static str, Given)>,
@@ -54,7 +59,8 @@ pub(crate) struct Body {
 }
 
 /// Keys of an experiment that are not settings of a trial.
-const KEYS: [&str; 10] = ["base", "claim", "expect", "figure", "grid", "mechanisms", "name", "panel", "scale", "seeds"];
+const KEYS: [&str; 12] =
+    ["after", "base", "claim", "expect", "figure", "grid", "layers", "mechanisms", "name", "panel", "scale", "seeds"];
 
 impl Body {
     /// Reads a file.
@@ -89,7 +95,9 @@ impl Body {
                 ("changed", _) => body.changed = given().map(texts)?.value,
                 ("notes", _) => body.notes = given().map(texts)?.value,
                 ("expect", DeValue::Table(lines)) => body.expect = Some(read_expect(lines, source)?),
+                ("after", DeValue::Table(steps)) => body.after = AfterLayer::read(steps, source)?,
                 ("mechanisms", _) => body.mechanisms = Some(given().map(texts)?),
+                ("layers", _) => body.layers = Some(given().map(layers)?),
                 ("seeds", _) => body.seeds = Some(given().map(seeds)?),
                 ("grid", DeValue::Table(axes)) => body.read_grid(axes, "", source)?,
                 ("panel", DeValue::Table(panels)) => {
@@ -112,7 +120,7 @@ impl Body {
                         .at(&place)
                         .help("write [expect] and below it a line such as \"topk:5\" = \"faster\""));
                 }
-                ("grid" | "panel" | "scale", _) => {
+                ("after" | "grid" | "panel" | "scale", _) => {
                     return Err(ExperimentError::new(format!("`{name}` is a table")).at(&place));
                 }
                 _ => body.read_setting(name, key_place, value, source)?,
@@ -319,6 +327,23 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
     }
 }
 
+/// One mechanism for each block as a list, or several such lists: `["topk:5", "full"]` means `topk:5/full`.
+fn layers(value: Value) -> Result<Vec<String>, String> {
+    let expected = "expected one mechanism for each block, such as [\"topk:5\", \"full\"], or a list of such lists";
+    let one = |value: Value| {
+        let blocks = texts(value).map_err(|_| expected.to_owned())?;
+        match blocks.iter().find(|text| text.contains(['/', '@'])) {
+            Some(text) => Err(format!("`{text}` is not the mechanism of one block")),
+            None if blocks.is_empty() => Err(expected.to_owned()),
+            None => Ok(blocks.join("/")),
+        }
+    };
+    match value {
+        Value::Array(lists) if lists.first().is_some_and(Value::is_array) => lists.into_iter().map(one).collect(),
+        blocks => Ok(vec![one(blocks)?]),
+    }
+}
+
 /// A number of seeds, or the seeds themselves.
 pub(crate) fn seeds(value: Value) -> Result<Vec<u64>, String> {
     let expected = || "expected a number of seeds such as 3, or a list such as [1, 2, 3]".to_owned();
@@ -339,7 +364,7 @@ pub(crate) fn seeds(value: Value) -> Result<Vec<u64>, String> {
 }
 
 /// A value without its places.
-fn to_value(value: &DeValue<'_>) -> Value {
+pub(super) fn to_value(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),
         // No setting takes a number beyond the range of TOML; keep the text for the message.

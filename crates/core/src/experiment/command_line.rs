@@ -56,7 +56,8 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
         "mechanisms" => body.mechanisms = Some(given.map(|value| body::texts(list(value)))?),
         "claim" => body.claim = Some(Given { value: text_after_sign(text), place }),
         "name" => body.name = Some(given.map(body::plain_name)?),
-        "base" | "figure" | "grid" | "panel" | "scale" => {
+        _ if path.starts_with("after.") => body.after.set(&path["after.".len()..], given)?,
+        "after" | "base" | "figure" | "grid" | "panel" | "scale" => {
             let message = format!("`{path}` is a key of experiment files and cannot be set here");
             let error = ExperimentError::new(message).at(&place);
             return Err(if path == "scale" { error.help("use --scale quick, medium or full") } else { error });

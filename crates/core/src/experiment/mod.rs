@@ -4,6 +4,7 @@
 //! the file names, the file, its panel, the scale, the command line. Every value remembers where it was written, so
 //! that a message can show the place.
 
+mod after;
 mod body;
 mod command_line;
 mod error;
@@ -11,6 +12,7 @@ mod expect;
 mod growth;
 mod paths;
 mod presets;
+mod profile;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,12 +25,14 @@ use toml::Value;
 use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
+pub use after::{After, Step};
 use body::{Body, Given};
 use command_line::command_line;
 pub use error::ExperimentError;
 use error::Place;
 pub use expect::{Expectation, Expected, Outcome};
 pub use presets::{Preset, presets};
+pub use profile::{SlurmProfile, Written};
 
 /// How much of a published experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,6 +134,8 @@ pub struct Experiment {
     pub mechanisms: Vec<String>,
     /// The repetitions.
     pub seeds: Vec<u64>,
+    /// What follows training.
+    pub after: After,
     expect: Vec<Given<Expectation>>,
     settings: Vec<(&'static str, Given)>,
     grid: Vec<(&'static str, Given<Vec<Given>>)>,
@@ -176,6 +182,7 @@ impl Experiment {
             expect: Vec::new(),
             mechanisms: vec!["full".to_owned(), "topk:5".to_owned()],
             seeds: study::SEEDS.to_vec(),
+            after: After::default(),
             settings: Vec::new(),
             grid: Vec::new(),
             written: None,
@@ -253,8 +260,15 @@ impl Experiment {
         if let Some(seeds) = &body.seeds {
             self.seeds.clone_from(&seeds.value);
         }
+        self.after.apply(&body.after);
         if let Some(mechanisms) = &body.mechanisms {
-            self.mechanisms = checked_mechanisms(mechanisms, known)?;
+            self.mechanisms = checked_mechanisms(mechanisms, self.after.has_regions(), known)?;
+        }
+        if let Some(Given { value: layers, place }) = &body.layers {
+            // Beside the mechanisms of the same file, or compared with full attention alone.
+            let others = if body.mechanisms.is_some() { self.mechanisms.clone() } else { vec![BASELINE.to_owned()] };
+            let all = Given { value: [&others[..], layers].concat(), place: place.clone() };
+            self.mechanisms = checked_mechanisms(&all, false, known)?;
         }
         if let Some(lines) = &body.expect {
             self.expect = checked_expectations(lines, known)?;
@@ -282,6 +296,7 @@ impl Experiment {
     fn shrink(&mut self) {
         let place = Place::Option("--smoke".to_owned());
         self.seeds.truncate(1);
+        self.after.shrink();
         let steps = self.is_given("training.evaluate_every").then_some(("training.evaluate_every", 2));
         for (path, value) in
             [("training.epochs", 1), ("data.train", 50), ("data.held_out", 25)].into_iter().chain(steps)
@@ -313,6 +328,9 @@ impl Experiment {
         }
         if !self.expect.is_empty() {
             put("expect", Value::Table(self.expect_table()));
+        }
+        if let Some(after) = self.after.to_table() {
+            put("after", Value::Table(after));
         }
         put("mechanisms", strings(&self.mechanisms));
         let seeds = self.seeds.iter().map(|seed| Value::Integer(i64::try_from(*seed).unwrap_or(i64::MAX)));
@@ -353,12 +371,14 @@ impl Experiment {
             words.push(format!("seeds {:?} instead of {:?}", self.seeds, other.seeds));
         }
         words.extend(self.differences_in_trials(other, known)?);
+        words.extend(self.after.differences(&other.after));
         let is_left_out = |expectation: &&Expectation| {
             self.mechanisms.contains(&expectation.mechanism) && !self.expectations().any(|own| own == *expectation)
         };
         let left_out: Vec<String> = other.expectations().filter(is_left_out).map(|e| format!("`{e}`")).collect();
         if !left_out.is_empty() {
-            words.push(format!("{} is not asked", left_out.join(", ")));
+            let verb = if left_out.len() == 1 { "is" } else { "are" };
+            words.push(format!("{} {verb} not asked", left_out.join(", ")));
         }
         Ok(words)
     }
@@ -368,7 +388,8 @@ impl Experiment {
         // Such as `training.epochs 20 instead of 10`, or `6 seeds instead of 5`.
         let amounts = ["training.epochs", "training.steps", "seed", "seeds"];
         let is_amount = |words: &str| words.split(' ').take(2).any(|word| amounts.contains(&word));
-        self.changed.iter().map(String::as_str).filter(|words| !is_amount(words)).collect()
+        let is_step = |words: &str| after::COMMANDS.iter().any(|command| words.starts_with(&format!("{command} ")));
+        self.changed.iter().map(String::as_str).filter(|words| !is_amount(words) && !is_step(words)).collect()
     }
 
     /// Differences in mechanisms and settings, in words.
@@ -440,9 +461,12 @@ impl Experiment {
         let here = point.iter().map(|(path, value)| (*path, value));
         let all: Vec<(&'static str, &Value)> = given.chain(first.iter().copied()).chain(here).collect();
         let task = all.iter().rev().find(|(path, _)| *path == "task").and_then(|(_, value)| value.as_str());
-        let task = task.ok_or_else(|| {
-            ExperimentError::new(format!("`{}` names no task", self.name))
-                .help("add a line such as `task = \"even-pairs\"`; `semfocus list tasks` shows the tasks")
+        // A data set in files of its own needs no other name than that of the experiment.
+        let has_files = all.iter().any(|(path, _)| *path == "data.train_file");
+        let task = task.or_else(|| has_files.then_some(self.name.as_str())).ok_or_else(|| {
+            ExperimentError::new(format!("`{}` names no task", self.name)).help(
+                "add a line such as `task = \"even-pairs\"` or `task = \"examples.csv\"`; `semfocus list tasks` shows the tasks",
+            )
         })?;
         let mut settings = study::settings_of(task);
         for (path, value) in all {
@@ -514,8 +538,12 @@ fn checked_expectations(
     Ok(checked)
 }
 
-/// The mechanisms in their usual spelling, without duplicates.
-fn checked_mechanisms(given: &Given<Vec<String>>, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+/// The mechanisms in their usual spelling, without duplicates. There may be none only if something else is computed.
+fn checked_mechanisms(
+    given: &Given<Vec<String>>,
+    may_be_empty: bool,
+    known: &dyn Known,
+) -> Result<Vec<String>, ExperimentError> {
     let (mut checked, mut seen) = (Vec::new(), HashSet::new());
     for text in &given.value {
         let error = |message: String| ExperimentError::new(message).at(&given.place);
@@ -525,7 +553,7 @@ fn checked_mechanisms(given: &Given<Vec<String>>, known: &dyn Known) -> Result<V
         }
         checked.push(mechanism);
     }
-    if checked.is_empty() {
+    if checked.is_empty() && !may_be_empty {
         return Err(ExperimentError::new("no mechanism is given").at(&given.place));
     }
     Ok(checked)

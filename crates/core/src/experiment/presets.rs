@@ -28,8 +28,8 @@ macro_rules! files {
     };
 }
 
-/// Tasks first, then causes, then figures.
-static FILES: [File; 24] = files![
+/// Tasks first, then causes, then figures and tables.
+static FILES: [File; 33] = files![
     "even-pairs",
     "parity",
     "missing-duplicate",
@@ -42,6 +42,7 @@ static FILES: [File; 24] = files![
     "figure-1",
     "figure-2",
     "figure-3",
+    "figure-5",
     "figure-7",
     "figure-8",
     "figure-9",
@@ -54,6 +55,14 @@ static FILES: [File; 24] = files![
     "figure-16",
     "figure-17",
     "figure-18",
+    "figure-21",
+    "figure-22",
+    "figure-23",
+    "figure-24",
+    "figure-25",
+    "figure-26",
+    "figure-27",
+    "table-6",
 ];
 
 impl File {

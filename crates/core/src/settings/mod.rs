@@ -1,16 +1,18 @@
 //! All settings of a trial: what is trained on what, and how.
 
 mod registry;
+mod setting;
 
 use crate::data::DataSettings;
 use crate::mechanism::{Layers, Schedule};
 use crate::metric::Goal;
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
-use crate::origin::Origin;
+use crate::origin::{Donors, Origin};
 
 pub(crate) use registry::alternative;
-pub use registry::{Role, Setting, all, find};
+pub use registry::{all, find};
+pub use setting::{Role, Setting};
 
 /// Everything that determines a trial: the same settings give the same bits.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +65,8 @@ pub struct Training {
     pub evaluate_as: Option<String>,
     /// Stored weights that it starts with in place of those of its seed.
     pub from: Option<Origin>,
+    /// The stored models that choose keys, by seed; a planned trial has that of its seed, if its mechanism asks for one.
+    pub donor: Donors,
 }
 
 /// How often the attention is probed during training, which does not change the training.
@@ -103,6 +107,7 @@ impl Default for TrialSettings {
                 stop_when: None,
                 evaluate_as: None,
                 from: None,
+                donor: Donors::default(),
             },
             probing: Probing { every: 0, samples: 200 },
             skip_last_example: false,
@@ -298,7 +303,7 @@ mod tests {
         let mut settings = TrialSettings { mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
         let (id, text) = (TrialId::new(&settings), toml::to_string(&settings.to_table()).unwrap());
         assert_eq!(id.to_string(), "6dd70808d11e42eb");
-        for setting in ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from"] {
+        for setting in ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from", "donor"] {
             assert!(!text.contains(setting), "{text}");
         }
         settings.training.optimizer.lr_factors.query = 8.0;

@@ -1,170 +1,15 @@
 //! The list of settings. Reading experiment files, overrides, grids, stored trials, messages and `semfocus list settings`
 //! all go through it.
 
-use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use toml::Value;
 
-use super::TrialSettings;
+use super::setting::{Role, Setting, choice, count, field, file, flag, number, text, whole};
 use crate::mechanism::{Layers, Schedule};
 use crate::model::{Activation, Engine, Visibility};
-use crate::names::{nearest, shortened};
+use crate::names::shortened;
 use crate::optimizer::Rule;
-
-/// A setting of a trial.
-pub struct Setting {
-    /// Its path in an experiment file: `model.blocks` is the key `blocks` of the table `model`.
-    pub path: &'static str,
-    /// What it means, for `list settings`.
-    pub meaning: &'static str,
-    /// What it decides.
-    pub role: Role,
-    /// Whether stored settings leave it out where it has its default value: such a setting was added when there were
-    /// stored trials, whose files must stay as they are.
-    is_left_out_at_default: bool,
-    kind: Kind,
-}
-
-/// What a setting decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The results of a trial: it is part of the trial's identity.
-    Result,
-    /// How long a trial goes on: a longer one begins with the shorter one.
-    Duration,
-    /// What is recorded during training, which does not change the training.
-    Record,
-}
-
-/// Where a value of type `T` lives in the settings of a trial.
-struct Field<T> {
-    get: fn(&TrialSettings) -> &T,
-    get_mut: fn(&mut TrialSettings) -> &mut T,
-}
-
-macro_rules! field {
-    ($($name:ident).+) => {
-        Field { get: |settings| &settings.$($name).+, get_mut: |settings| &mut settings.$($name).+ }
-    };
-}
-
-/// How a setting is stored, and with it which values it takes.
-enum Kind {
-    Count {
-        min: usize,
-        max: usize,
-        field: Field<usize>,
-    },
-    /// `accepts` says in `rule` which numbers are allowed.
-    Number {
-        rule: &'static str,
-        accepts: fn(f64) -> bool,
-        field: Field<f64>,
-    },
-    Flag {
-        field: Field<bool>,
-    },
-    /// Path of a file, or nothing.
-    File {
-        field: Field<Option<String>>,
-    },
-    /// Any of a few words.
-    Choice {
-        words: fn() -> Vec<&'static str>,
-        get: fn(&TrialSettings) -> &'static str,
-        set: fn(&mut TrialSettings, &str),
-    },
-    /// Text or a number, or nothing.
-    Text {
-        expected: &'static str,
-        get: fn(&TrialSettings) -> Option<Value>,
-        set: fn(&mut TrialSettings, &str) -> Result<(), String>,
-    },
-}
-
-impl Setting {
-    /// The value, if there is one.
-    pub fn get(&self, settings: &TrialSettings) -> Option<Value> {
-        match &self.kind {
-            Kind::Count { field, .. } => Some(whole(*(field.get)(settings) as u64)),
-            Kind::Number { field, .. } => Some(Value::Float(*(field.get)(settings))),
-            Kind::Flag { field } => Some(Value::Boolean(*(field.get)(settings))),
-            Kind::File { field } => (field.get)(settings).clone().map(Value::String),
-            Kind::Choice { get, .. } => Some(Value::String(get(settings).to_owned())),
-            Kind::Text { get, .. } => get(settings),
-        }
-    }
-
-    /// Sets the value, or says why it is not allowed.
-    pub fn set(&self, settings: &mut TrialSettings, value: &Value) -> Result<(), String> {
-        let wrong = || format!("expected {}, got {}", self.expected(), shown(value));
-        match &self.kind {
-            Kind::Count { min, max, field } => {
-                let count = value.as_integer().and_then(|count| usize::try_from(count).ok());
-                *(field.get_mut)(settings) = count.filter(|count| (min..=max).contains(&count)).ok_or_else(wrong)?;
-            }
-            Kind::Number { accepts, field, .. } => {
-                let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
-                *(field.get_mut)(settings) = number.filter(|number| accepts(*number)).ok_or_else(wrong)?;
-            }
-            Kind::Flag { field } => *(field.get_mut)(settings) = value.as_bool().ok_or_else(wrong)?,
-            Kind::File { field } => {
-                let path = value.as_str().filter(|path| !path.is_empty());
-                *(field.get_mut)(settings) = Some(path.ok_or_else(wrong)?.to_owned());
-            }
-            Kind::Choice { words, set, .. } => match value.as_str() {
-                Some(word) if words().contains(&word) => set(settings, word),
-                Some(word) => {
-                    let hint = nearest(word, words());
-                    return Err(wrong() + &hint.map_or(String::new(), |near| format!("; did you mean \"{near}\"?")));
-                }
-                None => return Err(wrong()),
-            },
-            Kind::Text { set, .. } => match value {
-                Value::String(text) => set(settings, text)?,
-                Value::Integer(number) => set(settings, &number.to_string())?,
-                _ => return Err(wrong()),
-            },
-        }
-        Ok(())
-    }
-
-    /// Whether it names a file.
-    pub fn is_file(&self) -> bool {
-        matches!(self.kind, Kind::File { .. })
-    }
-
-    /// The allowed values, in words.
-    pub fn expected(&self) -> String {
-        match &self.kind {
-            Kind::Count { min, max, .. } => format!("a whole number from {min} to {max}"),
-            Kind::Number { rule, .. } => format!("a number {rule}"),
-            Kind::Flag { .. } => "true or false".to_owned(),
-            Kind::File { .. } => "the path of a file".to_owned(),
-            Kind::Choice { words, .. } => {
-                let words: Vec<String> = words().iter().map(|word| format!("\"{word}\"")).collect();
-                format!("one of {}", words.join(", "))
-            }
-            Kind::Text { expected, .. } => (*expected).to_owned(),
-        }
-    }
-
-    /// Leaves it out of stored settings where it has its default value.
-    fn left_out_at_default(self) -> Self {
-        Setting { is_left_out_at_default: true, ..self }
-    }
-
-    /// Whether stored settings have it: some are left out where they have their default value.
-    pub fn is_stored(&self, settings: &TrialSettings, default: &TrialSettings) -> bool {
-        !self.is_left_out_at_default || self.get(settings) != self.get(default)
-    }
-
-    /// Whether it is part of the identity of a trial even with its default value.
-    pub(super) fn is_always_written(&self) -> bool {
-        ["task", "mechanism", "seed"].contains(&self.path)
-    }
-}
 
 /// All settings, in the order in which they are listed.
 pub fn all() -> &'static [Setting] {
@@ -187,90 +32,6 @@ pub(crate) fn alternative(path: &str) -> Option<&'static str> {
         "training.steps" => Some("training.epochs"),
         _ => None,
     }
-}
-
-/// A value as it would stand in a file.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Table(_) => "a table".to_owned(),
-        value => shortened(&value.to_string()),
-    }
-}
-
-/// A whole number as a value; those beyond the range of TOML do not occur.
-fn whole(number: u64) -> Value {
-    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-fn count(path: &'static str, meaning: &'static str, allowed: RangeInclusive<usize>, field: Field<usize>) -> Setting {
-    let (min, max) = allowed.into_inner();
-    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::Count { min, max, field } }
-}
-
-fn number(
-    path: &'static str,
-    meaning: &'static str,
-    rule: &'static str,
-    accepts: fn(f64) -> bool,
-    field: Field<f64>,
-) -> Setting {
-    Setting {
-        path,
-        meaning,
-        role: Role::Result,
-        is_left_out_at_default: false,
-        kind: Kind::Number { rule, accepts, field },
-    }
-}
-
-fn flag(path: &'static str, meaning: &'static str, field: Field<bool>) -> Setting {
-    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::Flag { field } }
-}
-
-fn text(
-    path: &'static str,
-    meaning: &'static str,
-    expected: &'static str,
-    get: fn(&TrialSettings) -> Option<Value>,
-    set: fn(&mut TrialSettings, &str) -> Result<(), String>,
-) -> Setting {
-    Setting {
-        path,
-        meaning,
-        role: Role::Result,
-        is_left_out_at_default: false,
-        kind: Kind::Text { expected, get, set },
-    }
-}
-
-fn file(path: &'static str, meaning: &'static str, field: Field<Option<String>>) -> Setting {
-    Setting { path, meaning, role: Role::Result, is_left_out_at_default: false, kind: Kind::File { field } }
-}
-
-macro_rules! choice {
-    ($path:literal, $meaning:literal, $kind:ident, $($name:ident).+) => {
-        Setting {
-            path: $path,
-            meaning: $meaning,
-            role: Role::Result,
-            is_left_out_at_default: false,
-            kind: Kind::Choice {
-                words: || $kind::NAMES.iter().map(|(word, _)| *word).collect(),
-                get: |settings| word_for($kind::NAMES, settings.$($name).+),
-                set: |settings, word| settings.$($name).+ = value_for($kind::NAMES, word),
-            },
-        }
-    };
-}
-
-/// How a value is written.
-fn word_for<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
-    names.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| *word)
-}
-
-/// What a word that was checked stands for.
-fn value_for<T: Copy>(names: &[(&'static str, T)], word: &str) -> T {
-    names.iter().find(|(other, _)| *other == word).unwrap_or(&names[0]).1
 }
 
 /// Grouped by table, in the order in which they are explained.
@@ -450,37 +211,25 @@ fn model() -> Vec<Setting> {
 }
 
 fn training() -> Vec<Setting> {
-    let mut epochs = count(
-        "training.epochs",
-        "how long to train, in passes over the training examples, or in units of `training.evaluate_every` steps",
-        1..=1_000_000,
-        field!(training.epochs),
-    );
-    let mut steps = text(
-        "training.steps",
-        "how long to train, in steps, instead of `training.epochs`",
-        "a whole number of at least 1",
-        |s| s.training.steps.map(|steps| whole(steps as u64)),
-        |s, text| {
-            s.training.steps = Some(count_up_to(STEPS, text)?);
-            Ok(())
-        },
-    );
-    (epochs.role, steps.role) = (Role::Duration, Role::Duration);
-    let mut stop_when = text(
-        "training.stop_when",
-        "target at which a trial ends early",
-        "a target such as \"train_accuracy >= 0.99\", or \"never\"",
-        |s| s.training.stop_when.map(|goal| Value::String(goal.to_string())),
-        |s, text| {
-            s.training.stop_when = if text == "never" { None } else { Some(text.parse()?) };
-            Ok(())
-        },
-    );
-    stop_when.role = Role::Duration;
     vec![
-        epochs,
-        steps,
+        count(
+            "training.epochs",
+            "how long to train, in passes over the training examples, or in units of `training.evaluate_every` steps",
+            1..=1_000_000,
+            field!(training.epochs),
+        )
+        .with_role(Role::Duration),
+        text(
+            "training.steps",
+            "how long to train, in steps, instead of `training.epochs`",
+            "a whole number of at least 1",
+            |s| s.training.steps.map(|steps| whole(steps as u64)),
+            |s, text| {
+                s.training.steps = Some(count_up_to(STEPS, text)?);
+                Ok(())
+            },
+        )
+        .with_role(Role::Duration),
         count(
             "training.evaluate_every",
             "steps between evaluations; an epoch is then that many steps. 0 for a pass over the training examples",
@@ -488,7 +237,17 @@ fn training() -> Vec<Setting> {
             field!(training.evaluate_every),
         )
         .left_out_at_default(),
-        stop_when,
+        text(
+            "training.stop_when",
+            "target at which a trial ends early",
+            "a target such as \"train_accuracy >= 0.99\", or \"never\"",
+            |s| s.training.stop_when.map(|goal| Value::String(goal.to_string())),
+            |s, text| {
+                s.training.stop_when = if text == "never" { None } else { Some(text.parse()?) };
+                Ok(())
+            },
+        )
+        .with_role(Role::Duration),
         text(
             "training.evaluate_as",
             "attention mechanism for evaluation, test, predictions, probes and surfaces; the one that is trained if left out",
@@ -506,6 +265,16 @@ fn training() -> Vec<Setting> {
             |s| s.training.from.map(|origin| Value::String(origin.to_string())),
             |s, text| {
                 s.training.from = if text.is_empty() { None } else { Some(text.parse()?) };
+                Ok(())
+            },
+        ),
+        text(
+            "training.donor",
+            "stored models that choose the keys of `donork`, one for each seed, filled in by `run --donor`",
+            "donors such as \"7=6dd70808d11e42eb@10:8c0f2b1f3d1a2e77\": seed, trial, epoch and checksum",
+            |s| (!s.training.donor.is_empty()).then(|| Value::String(s.training.donor.to_string())),
+            |s, text| {
+                s.training.donor = text.parse()?;
                 Ok(())
             },
         ),
@@ -594,16 +363,17 @@ fn learning_rate_factors() -> Vec<Setting> {
 
 /// What is recorded besides the epochs.
 fn probing() -> Vec<Setting> {
-    let mut every = count(
-        "probe_every",
-        "epochs between probes of the attention; 0 for no probes",
-        0..=1_000_000,
-        field!(probing.every),
-    );
-    let mut samples =
-        count("probe_samples", "training examples that a probe uses", 1..=EXAMPLES, field!(probing.samples));
-    (every.role, samples.role) = (Role::Record, Role::Record);
-    vec![every, samples]
+    vec![
+        count(
+            "probe_every",
+            "epochs between probes of the attention; 0 for no probes",
+            0..=1_000_000,
+            field!(probing.every),
+        )
+        .with_role(Role::Record),
+        count("probe_samples", "training examples that a probe uses", 1..=EXAMPLES, field!(probing.samples))
+            .with_role(Role::Record),
+    ]
 }
 
 /// Quirks of the published code: all off unless asked for.
@@ -664,7 +434,9 @@ fn positive(x: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::TrialSettings;
     use super::*;
+    use crate::names::nearest;
 
     #[test]
     fn paths_are_distinct_and_values_go_in_and_out() {

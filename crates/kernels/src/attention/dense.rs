@@ -44,7 +44,7 @@ pub(super) struct Weighing {
     pub(super) drop: WeightDropout,
 }
 
-pub(super) fn block_length(visibility: Visibility, length: usize) -> usize {
+fn block_length(visibility: Visibility, length: usize) -> usize {
     match visibility {
         Visibility::All => QUERY_BLOCK.min(length),
         Visibility::Causal => CAUSAL_BLOCK.min(length),
@@ -151,41 +151,80 @@ pub(super) fn backward(
     gradients: HeadGradients,
 ) -> f32 {
     let stride = padded(head.width);
-    let mut values = Buffer::stale(panels_len(head.length, head.width));
-    transpose_into_panels(head.value, stride, head.length, head.width, &mut values);
-    let mut weight_gradients = Buffer::stale(block_length(how.visibility, head.length) * padded(head.length));
+    let mut blocks = BackwardBlocks::new(head, how.visibility, context_gradient, gradients);
     let mut alpha_gradient = 0.0;
-    if how.visibility == Visibility::Causal {
-        // The first blocks do not reach the last keys.
-        gradients.key.fill(0.0);
-        gradients.value.fill(0.0);
-    }
     for_weight_blocks(head, how, statistics, kept, |first, queries, weights| {
-        let (columns, visible) = (weights.len() / queries, how.visibility.keys(first + queries - 1, head.length));
-        let block = first * stride..(first + queries) * stride;
-        let (context, context_gradient) = (&context[block.clone()], &context_gradient[block.clone()]);
-        let query = &head.query[block.clone()];
-        let weight_gradients = &mut weight_gradients[..queries * columns];
-        let left = Left::rows(context_gradient, stride);
-        let right = panels(&values, head.width);
-        multiply(queries, columns, head.width, left, right, Start::Zero, weight_gradients, columns);
-        if how.weighting == FusedWeighting::Softmax {
-            let rows = (&mut *weights, &mut *weight_gradients);
-            softmax_backward(rows, columns, how, first, context, context_gradient);
-        } else {
-            let statistics = &statistics[first..first + queries];
-            alpha_gradient += weigh_backward(weights, weight_gradients, columns, head.length, how, first, statistics);
-        }
-        let weights = &*weights;
-        let start = if first == 0 && how.visibility == Visibility::All { Start::Zero } else { Start::Result };
-        let (left, right) = (Left::transposed(weights, columns), Right::rows(context_gradient, stride));
-        multiply(visible, stride, queries, left, right, start, gradients.value, stride);
-        let (left, right) = (Left::rows(weight_gradients, columns), Right::rows(head.key, stride));
-        multiply(queries, stride, visible, left, right, Start::Zero, &mut gradients.query[block], stride);
-        let (left, right) = (Left::transposed(weight_gradients, columns), Right::rows(query, stride));
-        multiply(visible, stride, queries, left, right, start, gradients.key, stride);
+        let columns = weights.len() / queries;
+        blocks.add(first, queries, weights, |weights, weight_gradients, context_gradient| {
+            if how.weighting == FusedWeighting::Softmax {
+                let context = &context[first * stride..(first + queries) * stride];
+                softmax_backward((weights, weight_gradients), columns, how, first, context, context_gradient);
+            } else {
+                let statistics = &statistics[first..first + queries];
+                alpha_gradient +=
+                    weigh_backward(weights, weight_gradients, columns, head.length, how, first, statistics);
+            }
+        });
     });
     alpha_gradient
+}
+
+/// The backward pass of a head, one block of queries after the other, whatever turns its scores into weights.
+pub(super) struct BackwardBlocks<'a> {
+    head: Head<'a>,
+    visibility: Visibility,
+    context_gradient: &'a [f32],
+    gradients: HeadGradients<'a>,
+    /// The values as panels.
+    values: Buffer,
+    weight_gradients: Buffer,
+}
+
+impl<'a> BackwardBlocks<'a> {
+    pub(super) fn new(
+        head: Head<'a>,
+        visibility: Visibility,
+        context_gradient: &'a [f32],
+        gradients: HeadGradients<'a>,
+    ) -> Self {
+        let mut values = Buffer::stale(panels_len(head.length, head.width));
+        transpose_into_panels(head.value, padded(head.width), head.length, head.width, &mut values);
+        let weight_gradients = Buffer::stale(block_length(visibility, head.length) * padded(head.length));
+        if visibility == Visibility::Causal {
+            // The first blocks do not reach the last keys.
+            gradients.key.fill(0.0);
+            gradients.value.fill(0.0);
+        }
+        BackwardBlocks { head, visibility, context_gradient, gradients, values, weight_gradients }
+    }
+
+    /// Writes the gradients of a block's queries and adds to those of keys and values. `to_scores` gets the block's rows, the
+    /// gradients of its weights after dropout, and the gradient of its context: it turns the rows into weights after dropout, and
+    /// the gradients into those of the scores.
+    pub(super) fn add(
+        &mut self,
+        first: usize,
+        queries: usize,
+        weights: &mut [f32],
+        to_scores: impl FnOnce(&mut [f32], &mut [f32], &[f32]),
+    ) {
+        let BackwardBlocks { head, visibility, gradients, .. } = self;
+        let (width, stride) = (head.width, padded(head.width));
+        let (columns, visible) = (weights.len() / queries, visibility.keys(first + queries - 1, head.length));
+        let block = first * stride..(first + queries) * stride;
+        let (query, context_gradient) = (&head.query[block.clone()], &self.context_gradient[block.clone()]);
+        let score_gradients = &mut self.weight_gradients[..queries * columns];
+        let (left, right) = (Left::rows(context_gradient, stride), panels(&self.values, width));
+        multiply(queries, columns, width, left, right, Start::Zero, score_gradients, columns);
+        to_scores(weights, score_gradients, context_gradient);
+        let start = if first == 0 && *visibility == Visibility::All { Start::Zero } else { Start::Result };
+        let (left, right) = (Left::transposed(weights, columns), Right::rows(context_gradient, stride));
+        multiply(visible, stride, queries, left, right, start, gradients.value, stride);
+        let (left, right) = (Left::rows(score_gradients, columns), Right::rows(head.key, stride));
+        multiply(queries, stride, visible, left, right, Start::Zero, &mut gradients.query[block], stride);
+        let (left, right) = (Left::transposed(score_gradients, columns), Right::rows(query, stride));
+        multiply(visible, stride, queries, left, right, start, gradients.key, stride);
+    }
 }
 
 /// `weight` with the dropout of its row, for sixteen keys from `key` on.

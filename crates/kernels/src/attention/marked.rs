@@ -1,11 +1,8 @@
 //! Attention of one head over all visible keys in which the kept keys are treated in another way than the dropped ones, forward or
 //! backward: see [`FusedWeighting::involves_dropped_keys`]. As fast as attention over all keys, whatever is kept.
 
-use semfocus_core::Visibility;
-
-use super::dense::{self, Head, HeadGradients, Weighing, drop_weights, for_score_blocks};
-use crate::buffer::Buffer;
-use crate::matmul::{Left, Right, Start, multiply, panels, panels_len, transpose_into_panels};
+use super::dense::{BackwardBlocks, Head, HeadGradients, Weighing, drop_weights, for_score_blocks};
+use crate::matmul::{Left, Right, Start, multiply};
 use crate::simd::{Simd, dispatched, padded};
 use crate::weighting::{self, RowStatistics};
 use crate::{FusedWeighting, KeptKeys};
@@ -38,32 +35,13 @@ pub(super) fn backward(
     context_gradient: &[f32],
     gradients: HeadGradients,
 ) {
-    let stride = padded(head.width);
-    let mut values = Buffer::stale(panels_len(head.length, head.width));
-    transpose_into_panels(head.value, stride, head.length, head.width, &mut values);
-    let mut weight_gradients = Buffer::stale(dense::block_length(how.visibility, head.length) * padded(head.length));
-    if how.visibility == Visibility::Causal {
-        // The first blocks do not reach the last keys.
-        gradients.key.fill(0.0);
-        gradients.value.fill(0.0);
-    }
-    for_score_blocks(head, how.visibility, |first, queries, weights| {
-        let (columns, visible) = (weights.len() / queries, how.visibility.keys(first + queries - 1, head.length));
-        let block = first * stride..(first + queries) * stride;
-        let (query, context_gradient) = (&head.query[block.clone()], &context_gradient[block.clone()]);
-        let weight_gradients = &mut weight_gradients[..queries * columns];
-        let (left, right) = (Left::rows(context_gradient, stride), panels(&values, head.width));
-        multiply(queries, columns, head.width, left, right, Start::Zero, weight_gradients, columns);
+    let mut blocks = BackwardBlocks::new(head, how.visibility, context_gradient, gradients);
+    for_score_blocks(head, how.visibility, |first, queries, scores| {
+        let columns = scores.len() / queries;
         let statistics = &statistics[first..first + queries];
-        weigh_backward(weights, weight_gradients, columns, head.length, kept, how, first, statistics);
-        let weights = &*weights;
-        let start = if first == 0 && how.visibility == Visibility::All { Start::Zero } else { Start::Result };
-        let (left, right) = (Left::transposed(weights, columns), Right::rows(context_gradient, stride));
-        multiply(visible, stride, queries, left, right, start, gradients.value, stride);
-        let (left, right) = (Left::rows(weight_gradients, columns), Right::rows(head.key, stride));
-        multiply(queries, stride, visible, left, right, Start::Zero, &mut gradients.query[block], stride);
-        let (left, right) = (Left::transposed(weight_gradients, columns), Right::rows(query, stride));
-        multiply(visible, stride, queries, left, right, start, gradients.key, stride);
+        blocks.add(first, queries, scores, |scores, gradients, _| {
+            weigh_backward(scores, gradients, columns, head.length, kept, how, first, statistics);
+        });
     });
 }
 

@@ -28,16 +28,17 @@ pub struct ObservedRow<'a> {
     pub query: usize,
     /// Scores of all visible keys.
     pub scores: &'a [f32],
-    /// The kept keys, ascending.
+    /// The kept keys, ascending. Weightings other than the softmax can give a key the weight 0: such a key counts as dropped, and
+    /// with sigmoid and ReLU attention it may be that no key is kept.
     pub kept: &'a [u32],
     /// Attention weights of the kept keys, before dropout.
     pub weights: &'a [f32],
-    /// Maximum minus minimum kept score.
-    pub dispersion: f32,
-    /// Minimum kept minus maximum dropped score; none if every key is kept.
+    /// Maximum minus minimum kept score; none if no key is kept, or the weights do not follow from the scores.
+    pub dispersion: Option<f32>,
+    /// Minimum kept minus maximum dropped score; none if all or no keys are kept, or the weights do not follow from the scores.
     pub separation: Option<f32>,
-    /// Entropy of the weights, in nats.
-    pub entropy: f32,
+    /// Entropy in nats of the weights divided by their sum; none if there are negative ones, or all are 0.
+    pub entropy: Option<f32>,
     /// Share of the weight that the softmax over all keys would give to the kept ones.
     pub full_mass: f32,
 }
@@ -55,6 +56,7 @@ impl AttentionKernel<'_> {
         let mut observation = observer.begin(sequence);
         let all: Vec<u32> = (0..self.length as u32).collect();
         let (mut reader, mut weights, mut scratch) = (RowReader::default(), Vec::new(), Vec::new());
+        let mut with_weight: Vec<u32> = Vec::new();
         for (h, of_head) in rows.heads.iter().enumerate() {
             let alpha = self.numbers[h].alpha;
             let left_out = maps.folded.then(|| self.left_out_by_folding(h));
@@ -77,13 +79,16 @@ impl AttentionKernel<'_> {
                         weights.clear();
                         weights.extend(kept.iter().map(|&key| everything[key as usize]));
                         reader.read_weighted(h, query, scores, kept, &weights)
-                    } else if self.weighting.of_all_keys() == FusedWeighting::Softmax {
+                    } else if self.weighting.is_softmax() {
                         reader.read(h, query, scores, kept)
                     } else {
                         weights.clear();
                         weights.extend(kept.iter().map(|&key| scores[key as usize]));
                         self.weighting.weigh(alpha, &mut weights, &mut scratch);
-                        reader.read_weighted(h, query, scores, kept, &weights)
+                        with_weight.clear();
+                        with_weight.extend(kept.iter().zip(&weights).filter(|(_, w)| **w != 0.0).map(|(key, _)| key));
+                        weights.retain(|weight| *weight != 0.0);
+                        reader.read_weighted(h, query, scores, &with_weight, &weights)
                     };
                     observer.row(&mut observation, &row);
                 }
@@ -106,7 +111,7 @@ impl RowReader {
         self.weights.clear();
         self.weights.extend(kept.iter().map(|&key| scores[key as usize]));
         let entropy = softmax(&mut self.weights);
-        self.finish(head, query, scores, kept, entropy)
+        self.finish(head, query, scores, kept, Some(entropy))
     }
 
     /// A row with the given weights of its kept keys, for any weighting.
@@ -120,7 +125,10 @@ impl RowReader {
     ) -> ObservedRow<'a> {
         self.weights.clear();
         self.weights.extend_from_slice(weights);
-        let entropy = weights.iter().filter(|weight| **weight > 0.0).map(|weight| -weight * weight.ln()).sum();
+        let sum: f32 = weights.iter().sum();
+        let is_defined = sum > 0.0 && weights.iter().all(|weight| *weight >= 0.0);
+        let shares = weights.iter().map(|weight| weight / sum).filter(|share| *share > 0.0);
+        let entropy = is_defined.then(|| shares.map(|share| -share * share.ln()).sum());
         self.finish(head, query, scores, kept, entropy)
     }
 
@@ -130,7 +138,7 @@ impl RowReader {
         query: usize,
         scores: &'a [f32],
         kept: &'a [u32],
-        entropy: f32,
+        entropy: Option<f32>,
     ) -> ObservedRow<'a> {
         let (mut min, mut max) = (f32::INFINITY, f32::NEG_INFINITY);
         for &key in kept {
@@ -145,11 +153,11 @@ impl RowReader {
             // Sums of e^(score - maximum of all scores) over the dropped and over the kept keys.
             let (max_dropped, dropped_sum) = max_and_sum(&self.dropped, max);
             let kept_sum: f32 = kept.iter().map(|&key| (scores[key as usize] - max.max(max_dropped)).exp()).sum();
-            separation = Some(min - max_dropped);
+            separation = (!kept.is_empty()).then_some(min - max_dropped);
             full_mass = kept_sum / (kept_sum + dropped_sum);
         }
-        let weights = &self.weights;
-        ObservedRow { head, query, scores, kept, weights, dispersion: max - min, separation, entropy, full_mass }
+        let (weights, dispersion) = (&self.weights, (!kept.is_empty()).then_some(max - min));
+        ObservedRow { head, query, scores, kept, weights, dispersion, separation, entropy, full_mass }
     }
 }
 
@@ -217,6 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_defined_is_left_out() {
+        let scores = [-1.0, -2.0, -0.5];
+        let mut reader = RowReader::default();
+        let none = reader.read_weighted(0, 0, &scores, &[], &[]);
+        assert_eq!((none.dispersion, none.separation, none.entropy, none.full_mass), (None, None, None, 0.0));
+        let negative = reader.read_weighted(0, 0, &scores, &[0, 1, 2], &[0.7, -0.2, 0.5]);
+        assert_eq!((negative.dispersion, negative.separation, negative.entropy), (Some(1.5), None, None));
+        // The sum of the weights does not matter.
+        let half = reader.read_weighted(0, 0, &scores, &[0, 2], &[0.25, 0.25]);
+        assert!((half.entropy.unwrap() - 2f32.ln()).abs() < 1e-6 && half.separation == Some(1.0), "{half:?}");
+    }
+
+    #[test]
     fn a_row_matches_its_definition() {
         let stream = crate::Key::new(7);
         for length in [1, 2, 5, 15, 16, 17, 31, 32, 40, 100] {
@@ -227,7 +248,8 @@ mod tests {
                 let row = reader.read(2, 3, &scores, &kept);
                 let [dispersion, separation, entropy, full_mass] = by_definition(&scores, &kept);
                 let close = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-5 * (1.0 + b.abs());
-                assert!(close(row.dispersion, dispersion) && close(row.entropy, entropy), "{length} {every}: {row:?}");
+                let found = (row.dispersion.unwrap(), row.entropy.unwrap());
+                assert!(close(found.0, dispersion) && close(found.1, entropy), "{length} {every}: {row:?}");
                 assert!(close(row.full_mass, full_mass), "{length} {every}: {row:?} {full_mass}");
                 match row.separation {
                     Some(found) => assert!(close(found, separation)),
@@ -235,7 +257,7 @@ mod tests {
                 }
                 assert!((row.weights.iter().sum::<f32>() - 1.0).abs() < 1e-5);
                 let weights = row.weights.to_vec();
-                let again = RowReader::default().read_weighted(2, 3, &scores, &kept, &weights).entropy;
+                let again = RowReader::default().read_weighted(2, 3, &scores, &kept, &weights).entropy.unwrap();
                 assert!(close(again, entropy), "{again} {entropy}");
             }
         }

@@ -58,6 +58,11 @@ impl FusedWeighting {
         matches!(self, Self::StraightThrough | Self::GradientOfKept | Self::MaskedSoftmax)
     }
 
+    /// Whether the weights are a softmax, over the kept keys or over all visible ones.
+    pub fn is_softmax(self) -> bool {
+        self.of_all_keys() == FusedWeighting::Softmax
+    }
+
     /// The weighting of rows in which every visible key is kept.
     pub(crate) fn of_all_keys(self) -> Self {
         if self.involves_dropped_keys() { FusedWeighting::Softmax } else { self }

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use semfocus_store::{End, Event, EventLog, Holder, JobId, Lease, Session, Taken};
+use semfocus_store::{End, Event, EventLog, Holder, JobId, Lease, Locks, Session, StoreError, Taken};
 
 use super::{Context, Job, JobError, Threads};
 use crate::threads::thread_pool;
 use crate::{Device, Lab};
 
-/// How often folders that another process holds are looked at again.
+/// The time between two looks at folders that other processes hold is at least this, or that between two looks at one of them.
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(300);
+
+/// How often the memory is looked at again.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Is told what happens, on the threads of the jobs.
@@ -47,8 +50,18 @@ impl Sharing {
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// Cores that this process should use: those that Slurm gave its job, which it need not enforce, or those that the system
+/// lets it use.
+pub fn cores() -> usize {
+    let system = std::thread::available_parallelism().map_or(1, usize::from);
+    cores_of_job(|name| std::env::var(name).ok()).map_or(system, |cores| cores.min(system))
+}
+
+/// Cores of a Slurm job, from its environment.
+fn cores_of_job(variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    variable("SLURM_JOB_ID")?;
+    let number = |name| variable(name)?.trim().parse().ok().filter(|cores| *cores > 0);
+    number("SLURM_CPUS_PER_TASK").or_else(|| number("SLURM_CPUS_ON_NODE"))
 }
 
 /// Runs jobs side by side on the cores of this machine.
@@ -65,6 +78,8 @@ pub struct Executor<'a> {
     pub stop: &'a AtomicBool,
     /// Bytes of memory that all jobs share; none if that is not known.
     pub memory: Option<u64>,
+    /// How the folders of jobs are taken.
+    pub locks: &'a Locks,
     /// Who is told what happens.
     pub observer: &'a dyn Observer,
 }
@@ -72,8 +87,12 @@ pub struct Executor<'a> {
 impl Executor<'_> {
     /// Works on all jobs, in their order, and says how each ended; those not begun when the run was stopped have no end.
     pub fn run(&self, jobs: &[&dyn Job]) -> Vec<Option<End>> {
-        let waiting = (0..jobs.len()).collect();
-        let queue = Mutex::new(Queue { waiting, held: VecDeque::new(), ends: vec![None; jobs.len()] });
+        let mut waiting: VecDeque<usize> = (0..jobs.len()).collect();
+        if !self.locks.uses_claims() {
+            // What is left comes first: to check all files of what is over takes longer than to see that it is.
+            waiting.make_contiguous().sort_by_cached_key(|number| jobs[*number].seems_over().is_some());
+        }
+        let queue = Mutex::new(Queue { waiting, held: VecDeque::new(), leap: 0, ends: vec![None; jobs.len()] });
         let shares = Shares { threads: self.sharing.threads, active: AtomicUsize::new(0), memory: Mutex::new(0) };
         let work = || worker(jobs, &queue, &shares, self);
         std::thread::scope(|scope| {
@@ -92,7 +111,23 @@ struct Queue {
     waiting: VecDeque<usize>,
     /// Jobs whose folders another process held when they were last looked at.
     held: VecDeque<(usize, Option<Holder>)>,
+    /// Jobs that were held or over, one after the other.
+    leap: u32,
     ends: Vec<Option<End>>,
+}
+
+impl Queue {
+    /// Goes on after a job that another process holds or has finished. Where many processes share the jobs, the same is
+    /// probably true of the next ones: the more there were, the further this process leaps, by a number that differs between
+    /// processes. What it leaps over it tries last.
+    fn leap(&mut self) {
+        let most = (1usize << self.leap.min(16)).min(self.waiting.len());
+        self.leap += 1;
+        if most > 1 {
+            let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), most) as usize;
+            self.waiting.rotate_left(random % most);
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -110,7 +145,9 @@ fn worker(jobs: &[&dyn Job], queue: &Mutex<Queue>, shares: &Shares, executor: &E
                 let Some((number, holder)) = next else { return };
                 let others = lock(queue).held.len();
                 executor.observer.waiting(others + 1, holder.as_ref());
-                std::thread::sleep(PATIENCE);
+                // Each of them is looked at again after that time, not one after the other.
+                let patience = executor.locks.patience();
+                std::thread::sleep((patience / (others as u32 + 1)).max(patience.min(SHORTEST_PATIENCE)));
                 number
             }
         };
@@ -124,14 +161,35 @@ fn worker(jobs: &[&dyn Job], queue: &Mutex<Queue>, shares: &Shares, executor: &E
         shares.active.fetch_sub(1, Ordering::Relaxed);
         *lock(&shares.memory) -= memory;
         match attempt {
-            Attempt::Held(holder) => lock(queue).held.push_back((number, holder)),
-            Attempt::Ended(end) => lock(queue).ends[number] = Some(end),
+            Attempt::Held(holder) => {
+                let mut queue = lock(queue);
+                queue.leap();
+                queue.held.push_back((number, holder));
+            }
+            Attempt::Over(end) => {
+                let mut queue = lock(queue);
+                queue.ends[number] = Some(end);
+                if executor.locks.uses_claims() {
+                    queue.leap();
+                }
+            }
+            Attempt::Ended(end) => {
+                // It was asked to stop, or has no time for more; nor has the next one.
+                let is_interrupted = end == End::Interrupted;
+                let mut queue = lock(queue);
+                (queue.ends[number], queue.leap) = (Some(end), 0);
+                if is_interrupted {
+                    return;
+                }
+            }
         }
     }
 }
 
 enum Attempt {
     Ended(End),
+    /// Nothing was left to do.
+    Over(End),
     Held(Option<Holder>),
 }
 
@@ -143,19 +201,29 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
         Attempt::Ended(end)
     };
     let failed = |error: JobError| ended(End::Failed(error.to_string()));
+    let over = |state| {
+        executor.observer.event(&id, &Event::JobEnded { end: End::Over(state) });
+        Attempt::Over(End::Over(state))
+    };
+    // Where many machines share a folder, each of them checking all files of all trials would be too much: `verify` does.
+    if executor.locks.uses_claims()
+        && let Some(state) = job.seems_over()
+    {
+        return over(state);
+    }
     match job.state_if_over() {
-        Ok(Some(state)) => return ended(End::Over(state)),
+        Ok(Some(state)) => return over(state),
         Ok(None) => {}
         Err(error) => return failed(error),
     }
-    let lease = match Lease::take(job.folder()) {
+    let lease = match executor.locks.take(job.folder()) {
         Ok(Taken::Lease(lease)) => lease,
         Ok(Taken::Held(holder)) => return Attempt::Held(holder),
         Err(error) => return failed(error.into()),
     };
     // Another process may have finished it between the two looks.
     match job.state_if_over() {
-        Ok(Some(state)) => return ended(End::Over(state)),
+        Ok(Some(state)) => return over(state),
         Ok(None) => {}
         Err(error) => return failed(error),
     }
@@ -172,6 +240,13 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
     };
     let end = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(end)) => end,
+        // Another process goes on with the job. This one writes nothing more, and looks at the job again later.
+        Ok(Err(JobError::Store(error @ StoreError::LostLease { .. }))) => {
+            let text = format!("lost lease: {error}, because this process did not answer for a while");
+            executor.observer.event(&id, &Event::Warning { text });
+            let StoreError::LostLease { holder, .. } = error else { unreachable!("it was matched above") };
+            return Attempt::Held(holder.map(|holder| *holder));
+        }
         Ok(Err(error)) => End::Failed(error.to_string()),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -189,19 +264,24 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
 /// The log of a folder, which progress is written to now and then only.
 struct Logged {
     log: EventLog,
+    /// Time between two reports of progress at the beginning of a job.
+    shortest: Duration,
     began: Instant,
     last_progress: Mutex<Option<Instant>>,
 }
 
 impl Logged {
     fn new(lease: &Lease) -> Self {
-        Logged { log: EventLog::new(lease.folder()), began: Instant::now(), last_progress: Mutex::new(None) }
+        // Under a claim every line costs a copy of the file.
+        let shortest = Duration::from_secs(if lease.is_claim() { 10 } else { 1 });
+        let log = EventLog::new(lease.folder());
+        Logged { log, shortest, began: Instant::now(), last_progress: Mutex::new(None) }
     }
 
     fn event(&self, job: &JobId, event: &Event) {
         if matches!(event, Event::Progress { .. }) {
             // Every second at first, every ten seconds in long jobs: enough to see it move, and little to store.
-            let interval = (self.began.elapsed() / 100).clamp(Duration::from_secs(1), Duration::from_secs(10));
+            let interval = (self.began.elapsed() / 100).clamp(self.shortest, 10 * self.shortest);
             let mut last = lock(&self.last_progress);
             if last.is_some_and(|last| last.elapsed() < interval) {
                 return;
@@ -257,5 +337,23 @@ impl Threads for WorkerPools<'_> {
             Some(pool) => pool.install(work),
             None => work(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_slurm_has_the_cores_it_was_given() {
+        let cores = |variables: &[(&str, &str)]| {
+            cores_of_job(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        };
+        let job = ("SLURM_JOB_ID", "7");
+        assert_eq!(cores(&[job, ("SLURM_CPUS_PER_TASK", "3"), ("SLURM_CPUS_ON_NODE", "8")]), Some(3));
+        assert_eq!(cores(&[job, ("SLURM_CPUS_ON_NODE", "8")]), Some(8));
+        assert_eq!(cores(&[job, ("SLURM_CPUS_PER_TASK", "0")]), None);
+        assert_eq!(cores(&[("SLURM_CPUS_PER_TASK", "3")]), None, "left over from elsewhere");
+        assert_eq!(cores(&[]), None);
     }
 }

@@ -7,11 +7,13 @@
 //! | to find | look in |
 //! |---|---|
 //! | many jobs side by side | [`Executor`], [`Sharing`] |
+//! | whether there is time for another epoch | [`Deadline`] |
 //! | training a trial, resuming from its checkpoints | [`Train`] |
 //! | a probe of a stored model | [`Probe`] |
 //! | the cells of a loss surface | [`Surface`] |
 //! | Hessian eigenvalues of a stored model | [`MeasureSharpness`] |
 
+mod deadline;
 mod executor;
 mod probe;
 mod sharpness;
@@ -23,7 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use semfocus_store::{End, Event, JobId, Lease, Session, State, StoreError};
 
-pub use executor::{Executor, Observer, Sharing};
+pub use deadline::Deadline;
+pub use executor::{Executor, Observer, Sharing, cores};
 pub use probe::Probe;
 pub use sharpness::MeasureSharpness;
 pub use surface::Surface;
@@ -54,6 +57,11 @@ pub trait Job: Sync {
     /// Bytes of memory that it needs on so many threads, by estimate; 0 if that is too little to matter.
     fn memory(&self, _lab: &Lab, _threads: usize) -> u64 {
         0
+    }
+
+    /// How it ended, as far as a quick look tells: whether all its files are in order takes longer.
+    fn seems_over(&self) -> Option<State> {
+        None
     }
 
     /// How it ended, if nothing is left to do.

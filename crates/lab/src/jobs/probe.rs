@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use semfocus_store::{End, Event, JobId, JobKind, State, TrialFolder};
+use semfocus_store::{End, Event, JobId, JobKind, ProbeRecord, State, TrialFolder};
 
 use super::{Context, Job, JobError};
 use crate::TrainedModel;
@@ -14,12 +14,18 @@ pub struct Probe {
     trained: TrainedModel,
     folder: TrialFolder,
     samples: usize,
+    is_once: bool,
 }
 
 impl Probe {
     /// Looks at a model of the trial in `folder` over the first `samples` training examples.
     pub fn new(trained: TrainedModel, folder: TrialFolder, samples: usize) -> Self {
-        Probe { trained, folder, samples }
+        Probe { trained, folder, samples, is_once: false }
+    }
+
+    /// The same, unless this model has been probed over as many examples before: for several processes that share the work.
+    pub fn once(self) -> Self {
+        Probe { is_once: true, ..self }
     }
 }
 
@@ -41,7 +47,12 @@ impl Job for Probe {
     }
 
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        Ok(None)
+        if !self.is_once {
+            return Ok(None);
+        }
+        let samples = self.trained.trial.settings.data.sizes.train.min(self.samples);
+        let is_this = |record: &ProbeRecord| record.epoch == self.trained.epoch && record.samples == samples;
+        Ok(self.folder.probes()?.iter().any(is_this).then_some(State::Finished))
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
@@ -49,7 +60,8 @@ impl Job for Probe {
         let TrainedModel { trial, model, epoch } = &self.trained;
         let data = trial.source.dataset(&trial.settings.data, trial.settings.seed)?;
         let before = self.folder.snapshots().into_iter().rfind(|kept| kept < epoch);
-        let read = |kept| TrainedModel::read_file(context.lab, context.device, trial, &self.folder.snapshot(kept));
+        let snapshot = |kept| self.folder.snapshot(kept);
+        let read = |kept| TrainedModel::read_file(context.lab, context.device, trial, &self.folder, &snapshot(kept));
         // One that is damaged leaves out the comparison with it, nothing else.
         let before = before.map(read).transpose().unwrap_or_else(|error| {
             context.warn(format!("no comparison with an earlier epoch: {error}"));

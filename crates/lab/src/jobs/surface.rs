@@ -65,7 +65,7 @@ impl Job for Surface {
         let TrainedModel { trial, model, .. } = &self.trained;
         let split = trial.source.dataset(&trial.settings.data, trial.settings.seed)?.train;
         let settings = self.folder.settings();
-        let evaluator = Evaluator::new(model, &split, settings.samples, context.device);
+        let evaluator = Evaluator::new(model, &split, settings.samples, settings.attention_dropout, context.device);
         // Cells are finished in any order and written in theirs.
         let (mut finished, mut done): (BTreeMap<usize, Evaluation>, usize) = (BTreeMap::new(), saved);
         let mut save = |finished: &mut BTreeMap<usize, Evaluation>| {
@@ -77,7 +77,7 @@ impl Job for Surface {
             saved += ready.len();
             Ok::<usize, JobError>(saved)
         };
-        let mut saved_at = Instant::now();
+        let (mut saved_at, mut pause) = (Instant::now(), SAVE_EVERY);
         let cells = done..total;
         evaluate(
             &evaluator,
@@ -90,9 +90,12 @@ impl Job for Surface {
                 finished.insert(cell, value);
                 done += 1;
                 context.emit(Event::Progress { done, total, loss: None });
-                if saved_at.elapsed() >= SAVE_EVERY {
+                if saved_at.elapsed() >= pause {
+                    let began = Instant::now();
                     save(&mut finished)?;
                     saved_at = Instant::now();
+                    // Under a claim the file is written as a whole: a large one is written less often.
+                    pause = SAVE_EVERY.max(50 * began.elapsed());
                 }
                 Ok::<(), JobError>(())
             },

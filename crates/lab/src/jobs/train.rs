@@ -10,9 +10,10 @@ use semfocus_store::{
     TrialFolder, utc_now,
 };
 
-use super::{Context, Job, JobError};
+use super::{Context, Deadline, Job, JobError};
+use crate::donor::donor;
 use crate::probing::Prober;
-use crate::training::Trainer;
+use crate::training::{Trainer, TrainingError};
 use crate::{Lab, ModelError, TrainedModel, Trial, memory};
 
 /// Training of a trial in its folder.
@@ -20,6 +21,7 @@ pub struct Train {
     trial: Trial,
     folder: TrialFolder,
     save_every: Duration,
+    deadline: Option<Deadline>,
 }
 
 /// A checkpoint is written this often within an epoch, so that a process that is killed loses no more.
@@ -28,12 +30,17 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 impl Train {
     /// The job that trains a trial in a folder.
     pub fn new(trial: Trial, folder: TrialFolder) -> Self {
-        Train { trial, folder, save_every: SAVE_EVERY }
+        Train { trial, folder, save_every: SAVE_EVERY, deadline: None }
     }
 
     /// The same with another time between the checkpoints of an epoch.
     pub fn saving_every(self, save_every: Duration) -> Self {
         Train { save_every, ..self }
+    }
+
+    /// The same in a process that ends then: it begins no epoch that it could not finish.
+    pub fn until(self, deadline: Option<Deadline>) -> Self {
+        Train { deadline, ..self }
     }
 
     /// The trial.
@@ -66,6 +73,29 @@ impl Train {
             test: None,
             updated: utc_now(),
         })
+    }
+
+    /// How it ended by its record of epochs and its status alone.
+    fn over_by_record(&self) -> Result<Option<State>, StoreError> {
+        let Train { trial, folder, .. } = self;
+        if !folder.exists() {
+            return Ok(None);
+        }
+        let training = &trial.settings.training;
+        // A damaged file is dealt with when the trial resumes.
+        let intact = |result: Result<_, StoreError>| match result {
+            Ok(value) => Ok(Some(value)),
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let Some(records) = intact(folder.records())? else { return Ok(None) };
+        match folder.state(records.len(), training.epochs) {
+            // The target may be another one than when the trial was stopped.
+            State::Stopped if !records.iter().any(|record| self.is_target_reached(record)) => Ok(None),
+            over if over.is_over() => Ok(Some(over)),
+            // A target that is set now may have been reached in a longer trial.
+            _ => Ok(None),
+        }
     }
 
     fn is_target_reached(&self, record: &EpochRecord) -> bool {
@@ -233,29 +263,16 @@ impl Job for Train {
         memory::needed(lab, &self.trial, threads)
     }
 
+    fn seems_over(&self) -> Option<State> {
+        self.over_by_record().ok().flatten()
+    }
+
     /// It is over if its record says so, or it diverged, and all its files are in order: a damaged file is made again.
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        let Train { trial, folder, .. } = self;
-        if !folder.exists() {
-            return Ok(None);
-        }
-        let training = &trial.settings.training;
-        // A damaged file is dealt with when the trial resumes.
-        let intact = |result: Result<_, StoreError>| match result {
-            Ok(value) => Ok(Some(value)),
-            Err(StoreError::Damaged { .. }) => Ok(None),
-            Err(error) => Err(error),
-        };
-        let Some(records) = intact(folder.records())? else { return Ok(None) };
-        let state = match folder.state(records.len(), training.epochs) {
-            // The target may be another one than when the trial was stopped.
-            State::Stopped if !records.iter().any(|record| self.is_target_reached(record)) => return Ok(None),
-            over if over.is_over() => over,
-            // A target that is set now may have been reached in a longer trial.
-            _ => return Ok(None),
-        };
+        let Some(state) = self.over_by_record()? else { return Ok(None) };
         // An error of the system comes first: it may hide what is damaged.
-        let (damage, errors): (Vec<_>, Vec<_>) = folder
+        let (damage, errors): (Vec<_>, Vec<_>) = self
+            .folder
             .damage_of_training(state == State::Diverged)
             .into_iter()
             .partition(|error| matches!(error, StoreError::Damaged { .. }));
@@ -266,8 +283,9 @@ impl Job for Train {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        let Train { trial, folder, save_every } = self;
+        let Train { trial, folder, save_every, deadline } = self;
         let mut trainer = Trainer::new(trial, context.lab, context.device)?;
+        trainer.choose_by(donor(context.lab, trial, folder).map_err(TrainingError::from)?)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
         }
@@ -287,8 +305,20 @@ impl Job for Train {
             probes.look(&trainer, context)?;
         }
         // A process may have died after the epoch that reached the target and before it could say so.
-        let mut is_reached = folder.records()?.iter().any(|record| self.is_target_reached(record));
+        let records = folder.records()?;
+        let mut is_reached = records.iter().any(|record| self.is_target_reached(record));
+        // Of an epoch in an earlier session, which may have had more or fewer threads; this one soon knows its own.
+        let mut epoch_seconds = records.last().map(|record| record.seconds);
         while !is_reached && trainer.progress().epoch < epochs {
+            // An epoch that was begun before is in a checkpoint as far as it is.
+            let is_new = trainer.progress().step == 0;
+            let needed = epoch_seconds.filter(|_| is_new).map(Duration::from_secs_f64);
+            if let (Some(deadline), Some(needed)) = (deadline, needed)
+                && !deadline.allows(needed)
+            {
+                folder.write_status(&self.status(&trainer, State::Interrupted)?)?;
+                return Ok(End::Interrupted);
+            }
             let before = trainer.progress().epoch * steps;
             let (saved, mut end) = (Instant::now(), Err(End::Interrupted));
             context.threads.run(&mut || {
@@ -302,6 +332,7 @@ impl Job for Train {
                 Ok(record) => {
                     // The last checkpoint comes last: what was not written before it is written again with its epoch.
                     folder.append_record(&record)?;
+                    epoch_seconds = Some(record.seconds);
                     hash.add(&record);
                     probes.look(&trainer, context)?;
                     let bytes = checkpoint(&trainer, hash);
@@ -391,7 +422,7 @@ impl<'a> Probes<'a> {
         let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
         folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
         let earlier = epoch.checked_sub(probing.every).map(|earlier| folder.snapshot(earlier));
-        let read = |path: PathBuf| TrainedModel::read_file(context.lab, context.device, trial, &path);
+        let read = |path: PathBuf| TrainedModel::read_file(context.lab, context.device, trial, folder, &path);
         let earlier = match earlier.map(read).transpose() {
             // One that was removed leaves out the comparison, nothing else.
             Err(ModelError::NotYet(_)) => None,

@@ -51,7 +51,9 @@ impl Prober {
         // What one mechanism kept says nothing about the stability of another.
         let is_comparable = |earlier: &&Encoder| earlier.attention().to_string() == model.attention().to_string();
         let earlier = earlier.filter(is_comparable).filter(|_| chooses.contains(&true));
-        let mut layers: Vec<LayerSums> = model.blocks.iter().map(|_| LayerSums::default()).collect();
+        let width = self.examples.width;
+        let sums = |block| LayerSums { is_softmax: is_softmax(model, block, width), ..LayerSums::default() };
+        let mut layers: Vec<LayerSums> = (0..model.blocks.len()).map(sums).collect();
         // A model without blocks has no attention to tell the length by.
         let mut length = self.examples.width + model.attention().globals();
         let (mut max_kept, mut min_kept) = (0, usize::MAX);
@@ -95,7 +97,14 @@ impl Prober {
 fn chooses_keys(model: &Encoder, block: usize, length: usize) -> bool {
     let attention = model.attention().of_block(block);
     let fixed = attention.mechanism.selection(length + attention.spec.globals);
-    !matches!(fixed, Some(Selection::All | Selection::Pattern(_)))
+    let drops_nothing = matches!(fixed, Some(Selection::All)) && attention.mechanism.weighting().is_softmax();
+    !drops_nothing && !matches!(fixed, Some(Selection::Pattern(_)))
+}
+
+/// Whether the weights of a block are the softmax of the model's own scores over the kept keys, which the theory is about.
+fn is_softmax(model: &Encoder, block: usize, length: usize) -> bool {
+    let attention = model.attention().of_block(block);
+    attention.mechanism.weighting().is_softmax() && !attention.changes_scores(length)
 }
 
 /// Observes the attention rows of a batch.
@@ -152,9 +161,9 @@ impl RowObserver for BatchObserver<'_> {
             seen.heads.push(HeadStatistics { popularity: vec![0; row.scores.len()], ..HeadStatistics::default() });
         }
         let head = &mut seen.heads[row.head];
-        head.dispersion.push(row.dispersion);
+        head.dispersion.extend(row.dispersion);
         head.separation.extend(row.separation);
-        head.entropy.push(row.entropy);
+        head.entropy.extend(row.entropy);
         head.full_mass.push(row.full_mass);
         row.kept.iter().for_each(|&key| head.popularity[key as usize] += 1);
         if seen.relevant > 0 {
@@ -187,7 +196,8 @@ impl RelevanceSums {
         }
         let (hits, kept, keys) = (f64::from(hits), row.kept.len() as f64, row.scores.len() as f64);
         self.rows += 1.0;
-        self.precision += hits / kept;
+        // A query without keys looks at nothing relevant.
+        self.precision += if kept > 0.0 { hits / kept } else { 0.0 };
         self.recall += hits / relevant as f64;
         self.mass += mass;
         self.random_precision += relevant as f64 / keys;
@@ -217,6 +227,7 @@ impl RelevanceSums {
 /// The statistics of a layer over all sequences.
 #[derive(Default)]
 struct LayerSums {
+    is_softmax: bool,
     heads: Vec<Sketches>,
     min_deviations: Option<[f64; 2]>,
     relevance: RelevanceSums,
@@ -241,8 +252,12 @@ impl LayerSums {
     fn compare(&mut self, rows: &[Vec<u32>], before: &[Vec<u32>]) {
         for (now, before) in rows.iter().zip(before) {
             let common = now.iter().filter(|key| before.contains(key)).count();
-            self.overlap.0 += common as f64 / (now.len() + before.len() - common) as f64;
-            self.overlap.1 += 1;
+            let either = now.len() + before.len() - common;
+            // Where neither keeps a key there is nothing to compare.
+            if either > 0 {
+                self.overlap.0 += common as f64 / either as f64;
+                self.overlap.1 += 1;
+            }
         }
     }
 
@@ -250,6 +265,7 @@ impl LayerSums {
         let mut all = Sketches::default();
         self.heads.iter().for_each(|head| all.join(head));
         LayerRecord {
+            is_softmax: self.is_softmax,
             all: all.summary(),
             heads: self.heads.iter().map(Sketches::summary).collect(),
             least_deviations: self.min_deviations.unwrap_or_default(),

@@ -27,22 +27,33 @@ pub struct Evaluator {
     parameters: Vec<Parameter>,
     tokens: TokenRows,
     labels: Vec<Label>,
+    attention_dropout: bool,
 }
 
 impl Evaluator {
-    /// Over the first `samples` examples, or all if there are fewer.
-    pub fn new(model: &Encoder, split: &Split, samples: usize, device: &Device) -> Self {
+    /// Over the first `samples` examples, or all if there are fewer. With `attention_dropout`, dropout of the attention weights
+    /// is on, as in the evaluations of the published code.
+    pub fn new(model: &Encoder, split: &Split, samples: usize, attention_dropout: bool, device: &Device) -> Self {
         let (samples, device) = (samples.min(split.len()), device.plain());
+        let mut model = model.clone();
+        if attention_dropout {
+            let mut config = model.config().clone();
+            config.quirks.dropout_in_evaluation = true;
+            // It has other weights, but all weights are set for every cell.
+            model = model.rebuilt(config, &device).expect("a model with such settings is there");
+        }
         Evaluator {
             tokens: model.token_rows(batch(split, 0..samples, &device).tokens),
             labels: split.labels[..samples].to_vec(),
-            model: model.clone(),
-            parameters: weights_of(model).0,
+            parameters: weights_of(&model).0,
+            model,
+            attention_dropout,
         }
     }
 
-    /// Loss and accuracy at some weights, in the order of the model's parameters.
-    pub fn at(&self, weights: &[f32]) -> Evaluation {
+    /// Loss and accuracy at some weights, in the order of the model's parameters. All cells share their random decisions, unless
+    /// dropout is on: then every cell has its own, as in the published code.
+    pub fn at(&self, weights: &[f32], cell: usize) -> Evaluation {
         let mut rest = weights;
         let parameters = self.parameters.iter().map(|Parameter { name, shape }| {
             let (values, after) = rest.split_at(shape.iter().product());
@@ -52,7 +63,8 @@ impl Evaluator {
         let model = set_parameters(self.model.clone(), parameters.collect::<Vec<_>>());
         let model = model.expect("the parameters are those of the model");
         let mut tally = Tally::default();
-        tally.add(&model.logits(&self.tokens, Pass::evaluation(PASS_SEED, 0)), &self.labels);
+        let pass = if self.attention_dropout { cell as u64 } else { 0 };
+        tally.add(&model.logits(&self.tokens, Pass::evaluation(PASS_SEED, pass)), &self.labels);
         tally.result()
     }
 }
@@ -83,7 +95,7 @@ pub fn evaluate<E>(
                         break;
                     }
                     let (x, y) = grid.place(cell);
-                    if sender.send((cell, evaluator.at(&plane.at(x, y)))).is_err() {
+                    if sender.send((cell, evaluator.at(&plane.at(x, y), cell))).is_err() {
                         break;
                     }
                 }

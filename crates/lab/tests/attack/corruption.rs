@@ -97,6 +97,7 @@ fn add_extras(dir: &Path) {
             draw: 0,
             grid: Grid { side: 3, range: 1.0 },
             samples: 5,
+            attention_dropout: false,
             path: Vec::new(),
         };
         let surface = SurfaceFolder::new(&trial.folder, settings);

@@ -37,7 +37,8 @@ impl Change {
             Operation::Link { from, to } => Change::Link(path(from), path(to)),
             Operation::Remove { path: at } => Change::Remove(path(at)),
             // Nothing is in a folder before its own name is synced.
-            Operation::Read { .. } | Operation::OpenLock { .. } | Operation::CreateFolder { .. } => return None,
+            Operation::Read { .. } | Operation::List { .. } | Operation::OpenLock { .. } => return None,
+            Operation::CreateFolder { .. } | Operation::RemoveFolder { .. } => return None,
         })
     }
 }

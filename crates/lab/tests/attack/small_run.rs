@@ -11,7 +11,7 @@ use semfocus_core::{Experiment, TrialSettings};
 use semfocus_lab::jobs::{Executor, Job, Observer, Sharing, Train};
 use semfocus_lab::{Device, Lab, Plan};
 use semfocus_store::disk::{Answer, Operation, Watcher, watch};
-use semfocus_store::{End, Event, JobId, Program, Session, State, Store, StoreError};
+use semfocus_store::{End, Event, JobId, Locks, Program, Session, State, Store, StoreError};
 
 const EXPERIMENT: &str = r#"
 name = "small"
@@ -40,6 +40,7 @@ pub(crate) struct SmallRun {
     plan: Plan,
     /// A checkpoint after every step, not only after every epoch.
     saves_every_step: bool,
+    locks: Locks,
 }
 
 impl SmallRun {
@@ -47,12 +48,12 @@ impl SmallRun {
         let lab = Lab::standard();
         let experiment = Experiment::from_toml("small.toml", EXPERIMENT).unwrap();
         let plan = lab.plan(&experiment).unwrap();
-        SmallRun { lab, device: Device::cpu(), experiment, plan, saves_every_step }
+        SmallRun { lab, device: Device::cpu(), experiment, plan, saves_every_step, locks: Locks::flock() }
     }
 
     /// Runs it in a folder, or goes on with what is there.
     pub(crate) fn train(&self, dir: &Path) -> Result<Vec<End>, StoreError> {
-        let created = Store::create(dir, &self.experiment, &self.plan.index(), &mut |_| true)?;
+        let created = Store::create(dir, &self.experiment, &self.plan.index(), &self.locks, &mut |_| true)?;
         let store = created.expect("it waits for other processes").store;
         let save_every = if self.saves_every_step { Duration::ZERO } else { Duration::MAX };
         let job =
@@ -71,6 +72,7 @@ impl SmallRun {
             sharing,
             stop: &stop,
             memory: None,
+            locks: &self.locks,
             observer: &Nobody,
         };
         Ok(executor.run(&jobs).into_iter().flatten().collect())

@@ -46,6 +46,10 @@ impl Mechanism for Differential {
 }
 
 impl WeightFunction for Differential {
+    fn follows_scores(&self) -> bool {
+        false
+    }
+
     fn weights(&self, _scores: Tensor<4>, kept: Tensor<4, Bool>, content: &Content) -> Tensor<4> {
         let width = content.query.dims()[3];
         let first = width.div_ceil(2);

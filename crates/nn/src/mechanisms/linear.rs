@@ -38,6 +38,10 @@ impl Mechanism for Linear {
 }
 
 impl WeightFunction for Linear {
+    fn follows_scores(&self) -> bool {
+        false
+    }
+
     fn weights(&self, _scores: Tensor<4>, kept: Tensor<4, Bool>, content: &Content) -> Tensor<4> {
         let products = feature(content.query.clone()).matmul(feature(content.key.clone()).swap_dims(2, 3));
         let products = products.mask_fill(kept.bool_not(), 0.0);

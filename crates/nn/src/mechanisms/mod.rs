@@ -9,6 +9,7 @@ mod block;
 mod bottomk;
 mod differential;
 mod dilated;
+mod donork;
 mod entmax;
 mod fixedk;
 mod frozenk;
@@ -24,6 +25,7 @@ mod moba;
 mod oracle;
 mod randomk;
 mod relu;
+mod routing;
 mod rows;
 mod shuffledk;
 mod sigmoid;
@@ -43,6 +45,7 @@ pub use block::Blockwise;
 pub use bottomk::BottomK;
 pub use differential::Differential;
 pub use dilated::Dilated;
+pub use donork::DonorK;
 pub use entmax::Entmax;
 pub use fixedk::FixedK;
 pub use frozenk::FrozenK;
@@ -58,6 +61,7 @@ pub use moba::Moba;
 pub use oracle::Oracle;
 pub use randomk::RandomK;
 pub use relu::Relu;
+pub use routing::Routing;
 pub use shuffledk::ShuffledK;
 pub use sigmoid::Sigmoid;
 pub use sinks::Sinks;
@@ -94,6 +98,7 @@ pub(crate) fn all() -> Vec<MechanismInfo> {
         sparsemax::INFO,
         entmax::INFO,
         lsh::INFO,
+        routing::INFO,
         ssmax::INFO,
         sigmoid::INFO,
         relu::INFO,
@@ -104,6 +109,7 @@ pub(crate) fn all() -> Vec<MechanismInfo> {
         fixedk::INFO,
         hashk::INFO,
         frozenk::INFO,
+        donork::INFO,
         shuffledk::INFO,
         oracle::INFO,
         antioracle::INFO,
@@ -158,6 +164,7 @@ mod tests {
             visibility: Visibility::All,
             tokens: Arc::new([]),
             relevant: Arc::new([]),
+            donor: Arc::new([]),
         }
     }
 

@@ -3,10 +3,8 @@
 
 pub(crate) mod mechanisms;
 
-use std::sync::Arc;
-
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::{BothEnds, Encoder, Pass, Registry, train};
+use semfocus_nn::{Encoder, Pass, Registry, train};
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
 pub(crate) fn small_specs() -> Vec<String> {
@@ -24,9 +22,9 @@ pub(crate) fn small_specs() -> Vec<String> {
     specs
 }
 
-/// The model with relevant positions, for mechanisms that ask for them.
+/// The model with relevant positions and a donor, for mechanisms that ask for them.
 pub(crate) fn relevant(model: Encoder) -> Encoder {
-    model.with_relevance(Some(Arc::new(BothEnds)))
+    model.with_stand_ins()
 }
 
 /// A fixed batch of `[batch, length]` tokens below `vocabulary`.

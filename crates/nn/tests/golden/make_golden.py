@@ -132,6 +132,8 @@ CASES = [
     Case("dilated3", 1, Shape("dilated:3", blocks=1)),
     Case("sinks3", 1, Shape("sinks:3,s=2", blocks=1)),
     Case("causal_sinks3", 1, Shape("sinks:3,s=2", blocks=1, visibility="causal")),
+    Case("routing", 2, Shape("routing", blocks=1, heads=2, d_head=8)),
+    Case("causal_routing", 1, Shape("routing:clusters=3,decay=0.7", blocks=1, visibility="causal")),
 ]
 
 
@@ -256,6 +258,35 @@ def sink_mask(length: int, visibility: str, width: int, sinks: int) -> Tensor:
         first = query - width + 1 if visibility == "causal" else query - (width - 1) // 2
         first = max(0, min(first, length - width))
         mask[query, first : first + width] = True
+    return mask
+
+
+def cluster_mask(q: Tensor, k: Tensor, visible: Tensor, clusters: int, decay: float) -> Tensor:
+    """The query itself and the keys nearest to its centroid, by online k-means in NumPy."""
+    batch, length, width = q.shape
+    mask = torch.zeros(batch, length, length, dtype=torch.bool)
+    for sequence in range(batch):
+        queries, keys = (
+            vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            for vectors in (q[sequence].detach().numpy(), k[sequence].detach().numpy())
+        )
+        axes = np.concatenate([np.eye(width), -np.eye(width)])
+        centroids = axes[np.arange(clusters) % (2 * width)].copy()
+        for position in range(length):
+            for vector in (keys[position], queries[position]):
+                products = centroids @ vector
+                first, second = np.sort(products)[::-1][:2]
+                assert first - second > SMALLEST_SELECTION_GAP, "two centroids are close: change seed"
+                nearest = int(products.argmax())
+                moved = decay * centroids[nearest] + (1 - decay) * vector
+                centroids[nearest] = moved / np.linalg.norm(moved)
+            seen = [key for key in range(length) if visible[position, key]]
+            near = sorted(seen, key=lambda key: -(keys[key] @ centroids[nearest]))
+            count = math.ceil(len(seen) / clusters)
+            if count < len(seen):
+                gap = (keys[near[count - 1]] - keys[near[count]]) @ centroids[nearest]
+                assert gap > SMALLEST_SELECTION_GAP, "two keys are close: change seed"
+            mask[sequence, position, near[:count] + [position]] = True
     return mask
 
 
@@ -414,7 +445,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, shape: Shape, learned: Tensor | None
     scores = shape.inverse_temperature * (q @ k.transpose(-1, -2)) / math.sqrt(shape.d_head)
     mechanism = parse_mechanism(shape.mechanism)
     scores = scores * temperature(mechanism, shape, scores.shape[-1], learned)
-    mask = kept_keys(mechanism, shape.visibility, scores)
+    if mechanism.kind == "routing":
+        visible = visible_mask(shape.visibility, scores.shape[-1])
+        clusters, decay = mechanism.values.get("clusters", "4"), mechanism.values.get("decay", "0.9")
+        mask = cluster_mask(q, k, visible, int(clusters), float(decay))
+    else:
+        mask = kept_keys(mechanism, shape.visibility, scores)
     if mechanism.kind == "linear":
         return features(q, k, mask) @ v
     if mechanism.kind == "differential":

@@ -1,9 +1,16 @@
 //! `report.html`: a single file that needs no network and works on a phone, in print, light and dark.
 
+mod provenance;
+mod table;
+mod verdict;
+
+use std::collections::BTreeMap;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_core::settings::{self, Setting};
+use semfocus_core::study::seed_name;
 use semfocus_core::{Origin, TrialSettings};
 use semfocus_figure::{Background, TWO_COLUMNS};
 use semfocus_store::Session;
@@ -12,12 +19,7 @@ use crate::pictures::{self, Picture};
 use crate::section::Section;
 use crate::tables::Table;
 
-mod provenance;
-mod table;
-
 use table::{download, table_html};
-
-mod verdict;
 
 const CSS: &str = include_str!("page.css");
 
@@ -79,7 +81,7 @@ fn missing(evidence: &Evidence) -> Markup {
                             li {
                                 (trial.entry.mechanism)
                                 @if !trial.entry.point.is_empty() { " at " (point_name(&trial.entry.point)) }
-                                ", seed " (trial.entry.seed) ": " (trial.state.name()) ", " (trial.records.len()) " of "
+                                ", seed " (seed_name(trial.entry.seed)) ": " (trial.state.name()) ", " (trial.records.len()) " of "
                                 (trial.entry.epochs) " epochs"
                             }
                         }
@@ -231,6 +233,12 @@ fn origins(evidence: &Evidence) -> Vec<Origin> {
     origins
 }
 
+/// The stored models that chose keys, with the seeds of the trials.
+fn donors(evidence: &Evidence) -> BTreeMap<u64, Origin> {
+    let settings = evidence.trials().filter_map(|observed| observed.trial.settings.as_ref());
+    settings.flat_map(|settings| settings.training.donor.iter()).collect()
+}
+
 fn reproduction(evidence: &Evidence) -> Markup {
     let command =
         evidence.trials().find_map(|observed| Some(observed.trial.environment.as_ref()?.last.command.join(" ")));
@@ -241,6 +249,13 @@ fn reproduction(evidence: &Evidence) -> Markup {
         @if let Some(command) = command {
             p { "It was run with:" }
             pre { (command) }
+        }
+        @for (seed, donor) in donors(evidence) {
+            p {
+                "With seed " (seed) ", keys of " code { "donork" } " were chosen by trial " code { (donor.trial) } " after epoch "
+                (donor.epoch) " (checksum " code { (format!("{:016x}", donor.weights)) } "), of which the folder "
+                code { "origins" } " has a copy."
+            }
         }
         @for origin in origins(evidence) {
             p {

@@ -13,8 +13,11 @@ pub(super) fn html(evidence: &Evidence) -> Markup {
         h2 id="verdict" { "Verdict" }
         @for warning in evidence.warnings() { p class="missing" { (warning) } }
         (answer(&Claim::new(evidence)))
-        @for point in &evidence.points { (of_point(evidence, point)) }
-        (over_the_grid(evidence))
+        // That nothing learned anything is said once, above.
+        @if !evidence.has_learned_nothing() {
+            @for point in &evidence.points { (of_point(evidence, point)) }
+            (over_the_grid(evidence))
+        }
         @if let Some(steps) = evidence.steps_per_epoch() {
             p { "An epoch is " (steps) " training steps." }
         }
@@ -73,22 +76,20 @@ fn of_mechanism(evidence: &Evidence, mechanism: &MechanismEvidence) -> Markup {
         let text = if mechanism.mechanism == evidence.baseline { "the baseline" } else { "nothing to compare yet" };
         return html! { (text) };
     };
+    // Only what a test has shown stands out, not what too few seeds agree on.
     let learning = match comparison.learning.finding {
-        Learning::Faster | Learning::FasterInAll => "good",
-        Learning::Slower | Learning::SlowerInAll => "bad",
-        Learning::NoEvidence => "",
+        Learning::Faster => "good",
+        Learning::Slower => "bad",
+        Learning::NoEvidence | Learning::FasterInAll | Learning::SlowerInAll => "",
     };
     let generalisation = match comparison.generalisation.finding {
-        Generalisation::Better | Generalisation::BetterInAll => "good",
-        Generalisation::Worse | Generalisation::WorseInAll => "bad",
-        Generalisation::Same | Generalisation::NoEvidence | Generalisation::NotLearned => "",
+        Generalisation::Better => "good",
+        Generalisation::Worse => "bad",
+        _ => "",
     };
     html! {
         span class=(learning) { (comparison.learning.words) }
-        // That nothing learned anything is said once, at the top.
-        @if !evidence.has_learned_nothing() {
-            "; " span class=(generalisation) { (comparison.generalisation.words) }
-        }
+        "; " span class=(generalisation) { (comparison.generalisation.words) }
     }
 }
 

@@ -36,6 +36,15 @@ pub(super) fn html(
     }
 }
 
+/// The sentence about each mechanism, and whether all surfaces are steeper (1), flatter (-1) or neither (0).
+pub(super) fn sentences(steepness: &[MechanismSteepness], explored: &[Explored]) -> Vec<(String, String, i8)> {
+    let sentence = |of: &Compared| {
+        let (name, words) = of.line();
+        (name, words, direction(&of.steep))
+    };
+    compared(steepness, explored).iter().map(sentence).collect()
+}
+
 /// Ratios of a mechanism to full attention, one for each surface or seed; above 1 means steeper or sharper.
 struct Compared {
     name: String,
@@ -141,7 +150,7 @@ impl Compared {
         match sharpness.len() {
             0 => {}
             1 => parts.push(format!(
-                "its largest eigenvalue is {} times that of full attention with the only seed measured, which shows no trend",
+                "its largest eigenvalue is {} times that of full attention (one seed, which shows no trend)",
                 digits(sharpness[0])
             )),
             seeds => parts.push(format!(
@@ -184,7 +193,7 @@ mod tests {
         );
         assert!(line(&[0.5, 0.6], &[0.7, 1.2], &[]).starts_with("neither flatter nor steeper"));
         assert!(line(&[1.5, 0.6], &[0.7, 0.8], &[]).contains("the median of the slopes does not say so"));
-        assert!(line(&[], &[], &[0.5]).ends_with("shows no trend"));
+        assert!(line(&[], &[], &[0.5]).ends_with("shows no trend)"));
     }
 
     #[test]

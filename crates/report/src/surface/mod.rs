@@ -1,13 +1,15 @@
 //! The section about the loss surface, from what `landscape` and `sharpness` left in the store.
 
+use maud::{Markup, html};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{Evidence, Observed, PointEvidence};
 use semfocus_analysis::stats::quantile;
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
+use semfocus_core::study::seed_name;
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
 use semfocus_figure::{Figure, Interpolation, Line, Mark, Series, significant};
-use semfocus_store::{SharpnessRecord, StoredSurface, SurfaceSettings};
+use semfocus_store::{SharpnessRecord, StoredSurface, StoredTrial, SurfaceSettings};
 
 use crate::palette;
 use crate::pictures::{Picture, at_point, over_seeds, picture, spread};
@@ -42,40 +44,113 @@ impl Explored<'_> {
     }
 }
 
+/// What `landscape` and `sharpness` found about a trial.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) surfaces: Vec<StoredSurface>,
+    pub(crate) sharpness: Vec<SharpnessRecord>,
+}
+
 /// None if neither command was used. Surfaces that cannot be read are left out; what is wrong with them is added to `damage`.
 pub fn section(evidence: &Evidence, damage: &mut Vec<String>) -> Option<Section> {
+    section_of(evidence, |trial| {
+        let (surfaces, wrong) = trial.folder.surfaces();
+        let sharpness = trial.folder.sharpness();
+        damage.extend(wrong.iter().chain(sharpness.as_ref().err()).map(ToString::to_string));
+        Measured { surfaces, sharpness: sharpness.unwrap_or_default() }
+    })
+}
+
+/// The section about what `measured` gives for each trial.
+pub(crate) fn section_of(evidence: &Evidence, measured: impl FnMut(&StoredTrial) -> Measured) -> Option<Section> {
+    let explored = explored(evidence, measured);
+    if explored.is_empty() {
+        return None;
+    }
+    let parts = [false, true].map(|dropout| Part::new(evidence, &explored, dropout));
+    Some(Section {
+        id: "surface",
+        title: "Loss surface",
+        findings: html! { @for part in &parts { (part.findings) } },
+        pictures: parts.iter().flat_map(|part| part.pictures.clone()).chain(sharpness_picture(&explored)).collect(),
+        after_pictures: html! { @for part in &parts { (part.view) } },
+        tables: parts.iter().flat_map(|part| part.table.clone()).chain(sharpness_table(evidence, &explored)).collect(),
+    })
+}
+
+/// What surfaces and sharpness say about each mechanism compared with full attention: its name, the sentence, and whether all
+/// surfaces are steeper (1), flatter (-1) or neither (0). Of surfaces with or without dropout of the attention weights.
+pub(crate) fn comparisons(
+    evidence: &Evidence,
+    measured: impl FnMut(&StoredTrial) -> Measured,
+    attention_dropout: bool,
+) -> Vec<(String, String, i8)> {
+    let explored = with_dropout(&explored(evidence, measured), attention_dropout);
+    let shown = shown(&explored);
+    let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
+    findings::sentences(&steepness, &explored)
+}
+
+fn explored<'a>(evidence: &'a Evidence, mut measured: impl FnMut(&StoredTrial) -> Measured) -> Vec<Explored<'a>> {
     let mut explored = Vec::new();
     for point in &evidence.points {
         for trial in &point.trials {
-            let folder = &trial.trial.folder;
-            let (surfaces, wrong) = folder.surfaces();
-            let sharpness = folder.sharpness();
-            damage.extend(wrong.iter().chain(sharpness.as_ref().err()).map(ToString::to_string));
-            let sharpness = sharpness.unwrap_or_default();
+            let Measured { surfaces, sharpness } = measured(&trial.trial);
             if !(surfaces.is_empty() && sharpness.is_empty()) {
                 explored.push(Explored { point, trial, surfaces, sharpness });
             }
         }
     }
-    if explored.is_empty() {
-        return None;
+    explored
+}
+
+/// Only the surfaces with, or those without, dropout of the attention weights. The sharpness belongs to those without.
+fn with_dropout<'a>(explored: &[Explored<'a>], attention_dropout: bool) -> Vec<Explored<'a>> {
+    let chosen = |one: &Explored<'a>| {
+        let is_so = |stored: &&StoredSurface| stored.settings.attention_dropout == attention_dropout;
+        let surfaces: Vec<StoredSurface> = one.surfaces.iter().filter(is_so).cloned().collect();
+        let sharpness = if attention_dropout { Vec::new() } else { one.sharpness.clone() };
+        Explored { point: one.point, trial: one.trial, surfaces, sharpness }
+    };
+    let chosen = explored.iter().map(chosen);
+    chosen.filter(|one| !(one.surfaces.is_empty() && one.sharpness.is_empty())).collect()
+}
+
+/// What surfaces with, or without, dropout of the attention weights show.
+struct Part {
+    findings: Markup,
+    pictures: Vec<Picture>,
+    view: Markup,
+    table: Option<Table>,
+}
+
+impl Part {
+    fn new(evidence: &Evidence, explored: &[Explored], attention_dropout: bool) -> Self {
+        let explored = with_dropout(explored, attention_dropout);
+        let shown = shown(&explored);
+        let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
+        let mut pictures = surface_pictures(&shown);
+        pictures.extend(lipschitz_picture(&steepness));
+        let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
+        let mut table = lipschitz_table(evidence, &steepness);
+        let mut findings = findings::html(&shown, &steepness, &explored);
+        if attention_dropout {
+            for Picture { name, figure } in &mut pictures {
+                name.push_str("-dropout");
+                figure.title += ", with dropout of attention weights";
+                figure.caption += " Dropout of the attention weights is on, drawn afresh for every cell.";
+            }
+            if let Some(table) = &mut table {
+                table.name = "surface-lipschitz-dropout";
+                table.title = "Empirical Lipschitz constants, with dropout of attention weights";
+                table.caption += " Dropout of the attention weights is on, drawn afresh for every cell.";
+            }
+            findings = html! {
+                @if !shown.is_empty() { h3 { "With dropout of attention weights" } (findings) }
+            };
+        }
+        Part { findings, pictures, view: view_html(&surfaces), table }
     }
-    let shown = shown(&explored);
-    let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
-    let mut pictures = surface_pictures(&shown);
-    pictures.extend(lipschitz_picture(&steepness));
-    pictures.extend(sharpness_picture(&explored));
-    let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
-    let view = view_html(&surfaces);
-    let tables = [lipschitz_table(evidence, &steepness), sharpness_table(evidence, &explored)];
-    Some(Section {
-        id: "surface",
-        title: "Loss surface",
-        findings: findings::html(&shown, &steepness, &explored),
-        pictures,
-        after_pictures: view,
-        tables: tables.into_iter().flatten().collect(),
-    })
 }
 
 /// Panels of surfaces that can still be compared at a glance.
@@ -118,11 +193,6 @@ fn surface(explored: &Explored, stored: &StoredSurface) -> Surface {
     Surface { name: explored.name(), range: grid.range, rows }
 }
 
-/// The point of the grid that a figure shows, for its caption.
-fn at(point: &PointEvidence) -> String {
-    if point.point.is_empty() { String::new() } else { format!("{}, ", point_name(&point.point)) }
-}
-
 fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
     let Some((first, stored)) = shown.first() else { return Vec::new() };
     let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
@@ -134,10 +204,9 @@ fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
         through => through,
     };
     let about = format!(
-        "Training loss over {samples} examples in a plane through the trained weights ({}seed {}, after epoch {epoch}): \
+        "Training loss over {samples} examples in a plane through the trained weights (seed {}, after epoch {epoch}): \
          {plane}; {} × {} cells, the same directions for all. The cross marks the trained model.",
-        at(first.point),
-        first.seed(),
+        seed_name(first.seed()),
         grid.side,
         grid.side
     );
@@ -360,7 +429,7 @@ fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> 
     }
     let columns = [
         text("mechanism", "mechanism", |row: &Row| Cell::text(row.of.mechanism())),
-        text("seed", "seed", |row| Cell::text(row.of.seed())),
+        text("seed", "seed", |row| Cell::seed(row.of.seed())),
         number("epoch", "epoch", |row| Cell::text(row.record.epoch)),
         number("loss", "loss", |row| Cell::number(row.record.sharpness.loss, digits)),
         under("largest eigenvalues", number("λ₁", "eigenvalue_1", |row| Cell::number(row.eigenvalue(0), digits))),

@@ -33,6 +33,9 @@ pub struct ProbeRecord {
 /// What a probe found in a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerRecord {
+    /// Whether the weights are the softmax of the model's own scores, over the kept keys: what the theory is about.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub is_softmax: bool,
     /// All heads together.
     pub all: Summary,
     /// Head by head.
@@ -48,14 +51,23 @@ pub struct LayerRecord {
     pub relevance: Option<Relevance>,
 }
 
-/// Quantiles in the order of [`QUANTILES`]; empty where there is nothing, as for the separation of full attention.
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// Quantiles in the order of [`QUANTILES`]; empty where there is nothing, as for the separation of full attention, and where nothing
+/// is defined, as for the scores of linear attention, which does not use them. A kept key is one with a weight other than 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Maximum minus minimum kept score, over queries.
+    /// Maximum minus minimum kept score, over queries that keep any.
     pub dispersion: Vec<f64>,
-    /// Minimum kept minus maximum dropped score, over queries that drop any.
+    /// Minimum kept minus maximum dropped score, over queries that keep some and drop some.
     pub separation: Vec<f64>,
-    /// Entropy of the weights in nats, over queries.
+    /// Entropy in nats of the weights divided by their sum, over queries without negative weights that have a positive one.
     pub entropy: Vec<f64>,
     /// How many queries keep a key, over keys.
     pub sink: Vec<f64>,

@@ -21,13 +21,13 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     shape: Shape,
-    /// Examples to train on; an upper limit for data files
+    /// Number of training examples; for data files, the maximum
     #[arg(long, value_name = "N", default_value_t = Sizes::default().train)]
     train: usize,
-    /// Held-out examples; an upper limit for data files
+    /// Number of held-out examples; for data files, the maximum
     #[arg(long, value_name = "N", default_value_t = Sizes::default().held_out)]
     held_out: usize,
-    /// Test examples; an upper limit for data files
+    /// Number of test examples; for data files, the maximum
     #[arg(long, value_name = "N", default_value_t = Sizes::default().test)]
     test: usize,
     /// Print JSON

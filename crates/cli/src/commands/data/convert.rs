@@ -8,7 +8,7 @@ use semfocus_tasks::OwnData;
 
 use super::FormatArg;
 use crate::Error;
-use crate::output::{ForTerminal, write_file};
+use crate::output::OutputArgs;
 use crate::talk::say;
 
 #[derive(Debug, ClapArgs)]
@@ -18,12 +18,8 @@ pub(crate) struct Args {
     /// How examples are written
     #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]
     format: FormatArg,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Replace the file if it exists
-    #[arg(long, requires = "output")]
-    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
@@ -35,13 +31,5 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         data.iter().try_for_each(|(tokens, label)| writer.example(tokens, label, out))?;
         Ok(())
     };
-    match &args.output {
-        Some(path) => write_file(path, args.force, write),
-        None => {
-            let mut out = ForTerminal::new(out);
-            write(&mut out)?;
-            out.finish();
-            Ok(())
-        }
-    }
+    args.output.write(out, write)
 }

@@ -1,7 +1,6 @@
 //! `semfocus data generate`.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
@@ -9,7 +8,7 @@ use semfocus_tasks::{Examples, SplitName, Writer};
 
 use super::{FormatArg, Shape, task_only};
 use crate::Error;
-use crate::output::{ForTerminal, write_file};
+use crate::output::OutputArgs;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -23,7 +22,7 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     shape: Shape,
-    /// Take the examples of a split (train, held-out or test) of a trial with this seed [default: any sequence]
+    /// Write the examples that trials with this seed have in a split: train, held-out or test [default: any sequence]
     #[arg(long)]
     split: Option<SplitName>,
     /// How examples are written
@@ -32,12 +31,8 @@ pub(crate) struct Args {
     /// Write one JSON object per line instead: tokens, text, label
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Replace the file if it exists
-    #[arg(long, requires = "output")]
-    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
@@ -47,7 +42,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     let width = task.length_for(&settings).width();
     let writer = Writer::new(&task, args.format.into(), width)?;
     let mut examples = Examples::new(&task, &settings, args.seed, args.split)?;
-    let mut write = |out: &mut dyn Write| -> Result<(), Error> {
+    let write = |out: &mut dyn Write| -> Result<(), Error> {
         if !args.json {
             writer.header(out)?;
         }
@@ -64,13 +59,5 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
         }
         Ok(())
     };
-    match &args.output {
-        Some(path) => write_file(path, args.force, write),
-        None => {
-            let mut out = ForTerminal::new(out);
-            write(&mut out)?;
-            out.finish();
-            Ok(())
-        }
-    }
+    args.output.write(out, write)
 }

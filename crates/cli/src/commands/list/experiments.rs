@@ -3,16 +3,21 @@
 use std::io::Write;
 
 use semfocus_core::experiment::presets;
+use semfocus_core::names::nearest;
 use semfocus_core::{Experiment, Request, Scale};
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::jobs::Sharing;
+use semfocus_report::record::results::{RecordedResult, parse};
 use serde::Serialize;
 
 use crate::Error;
 use crate::costs::cost_file;
 use crate::output::emit;
-use crate::text::{duration, paragraph};
+use crate::text::{counted, duration, paragraph, shortened};
+
+/// What the record of the study says, as it was when the program was built.
+const RECORDED: &str = include_str!("../../../../../docs/record/results.csv");
 
 #[derive(Serialize)]
 struct Entry {
@@ -20,7 +25,11 @@ struct Entry {
     task: String,
     claim: String,
     figure: Option<String>,
+    /// What the study found, as far as the record says it.
+    published: Option<String>,
     scales: Vec<ScaleEntry>,
+    /// The runs of this experiment that the record asks for.
+    recorded: Vec<RecordedResult>,
 }
 
 #[derive(Serialize)]
@@ -31,30 +40,64 @@ struct ScaleEntry {
     trials: usize,
     /// Of all trials together.
     epochs: usize,
-    /// Estimated for this machine, if times were asked for.
+    /// Estimated for this machine, if times were asked for. What follows training is not included.
     seconds: Option<f64>,
+    /// What follows training.
+    then: Vec<String>,
 }
 
-pub(super) fn run(all: bool, times: bool, json: bool, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    let mut estimator = times.then(|| Estimator::new(lab, cost_file()));
-    let mut entries = Vec::new();
-    for preset in presets() {
-        entries.push(entry(&preset.name, lab, estimator.as_mut())?);
+/// What is listed.
+pub(super) struct Wanted<'a> {
+    /// One experiment, with everything about it.
+    pub(super) name: Option<&'a str>,
+    pub(super) all: bool,
+    pub(super) times: bool,
+    pub(super) json: bool,
+}
+
+pub(super) fn run(wanted: &Wanted<'_>, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+    let &Wanted { name, all, times, json } = wanted;
+    let mut names: Vec<&str> = presets().iter().map(|preset| preset.name.as_str()).collect();
+    if let Some(name) = name {
+        if !names.contains(&name) {
+            let near = nearest(name, names.iter().copied());
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return Err(format!("there is no experiment `{name}`{near}").into());
+        }
+        names.retain(|other| *other == name);
     }
-    if !all && !json {
+    let mut estimator = (times || !json).then(|| Estimator::new(lab, cost_file()));
+    let recorded = parse(RECORDED)?;
+    let mut entries = Vec::new();
+    for name in names {
+        entries.push(entry(name, &recorded, lab, estimator.as_mut())?);
+    }
+    if !all && !json && name.is_none() {
         entries.retain(|entry| entry.figure.is_none());
     }
     emit(out, json, &entries, |out| {
-        print(&entries, times, out)?;
+        if let ([entry], Some(_)) = (&entries[..], name) {
+            return print_one(entry, out);
+        }
+        print(&entries, out)?;
         if !all {
             let figures = presets().len() - entries.len();
-            writeln!(out, "There are {figures} more, one for each panel of the study's figures: --all lists them.")?;
+            let text = format!(
+                "There are {figures} more, one for each panel of the study's figures and of Table 6: --all lists them. \
+                 `semfocus list experiments NAME` says more about one of them."
+            );
+            paragraph(out, "", &text)?;
         }
         Ok(())
     })
 }
 
-fn entry(name: &str, lab: &Lab, mut estimator: Option<&mut Estimator<'_>>) -> Result<Entry, Error> {
+fn entry(
+    name: &str,
+    recorded: &[RecordedResult],
+    lab: &Lab,
+    mut estimator: Option<&mut Estimator<'_>>,
+) -> Result<Entry, Error> {
     let mut scales = Vec::new();
     let mut last = None;
     for scale in Scale::ALL {
@@ -63,6 +106,7 @@ fn entry(name: &str, lab: &Lab, mut estimator: Option<&mut Estimator<'_>>) -> Re
         let plan = lab.plan(&experiment)?;
         let sharing = Sharing::trials(None, plan.trials.len());
         let at_once = sharing.jobs.min(sharing.threads) as f64;
+        let then = experiment.after.steps.iter().map(|step| format!("{} {}", step.command, step.arguments().join(" ")));
         scales.push(ScaleEntry {
             scale,
             mechanisms: experiment.mechanisms.len(),
@@ -70,35 +114,90 @@ fn entry(name: &str, lab: &Lab, mut estimator: Option<&mut Estimator<'_>>) -> Re
             trials: plan.trials.len(),
             epochs: plan.epochs(),
             seconds: estimator.as_mut().map(|estimator| estimator.trials(&plan.trials) / at_once),
+            then: then.map(|words| words.trim().to_owned()).collect(),
         });
-        last = Some((experiment, plan.trials[0].settings.task.clone()));
+        let task = experiment.settings_at(&[], "full", 0)?.task;
+        last = Some((experiment, task));
     }
     let (Experiment { claim, figure, .. }, task) = last.expect("there is more than one scale");
-    Ok(Entry { name: name.to_owned(), task, claim: claim.replace('\n', " "), figure, scales })
+    let recorded: Vec<RecordedResult> = recorded.iter().filter(|result| result.experiment == name).cloned().collect();
+    let published = recorded.iter().map(|result| result.published.clone()).find(|text| !text.is_empty());
+    Ok(Entry { name: name.to_owned(), task, claim: claim.replace('\n', " "), figure, published, scales, recorded })
 }
 
-fn print(entries: &[Entry], times: bool, out: &mut dyn Write) -> Result<(), Error> {
+impl Entry {
+    /// The recorded result of the largest scale that was run.
+    fn result(&self) -> String {
+        let run = self.recorded.iter().filter(|result| result.is_run());
+        let order = |result: &&RecordedResult| Scale::ALL.iter().position(|scale| scale.to_string() == result.scale);
+        match run.max_by_key(order) {
+            Some(RecordedResult { scale, answer, result, .. }) => {
+                // The column is narrow, and nearly all experiments are about this mechanism.
+                let result = result.strip_prefix("topk:5 ").unwrap_or(result);
+                let parts: Vec<&str> = [answer, result].into_iter().filter(|part| !part.is_empty()).collect();
+                format!("{} ({scale})", parts.join(": "))
+            }
+            None => "not run".to_owned(),
+        }
+    }
+}
+
+fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
     let mut claim = "";
-    let column = if times { "trials     time" } else { "trials   epochs" };
-    writeln!(out, "{:30}{:>16}{:>16}{:>16}", "", "quick", "medium", "full: published")?;
-    writeln!(out, "{:30}{column:>16}{column:>16}{column:>16}", "experiment")?;
+    writeln!(out, "{:26}{:>7}{:>8}{:>8}  recorded: speed-up of topk:5", "experiment", "quick", "medium", "full")?;
     for entry in entries {
         if entry.claim != claim {
             claim = &entry.claim;
             writeln!(out)?;
             paragraph(out, "", claim)?;
+            if let Some(published) = &entry.published {
+                paragraph(out, "published: ", published)?;
+            }
         }
-        let sizes = entry.scales.iter().map(|scale| {
-            let size = scale.seconds.map_or_else(|| (scale.epochs / scale.trials).to_string(), duration);
-            format!("{:7} {size:>8}", scale.trials)
+        let times = entry.scales.iter().map(|scale| {
+            let time = scale.seconds.map_or_else(|| "–".to_owned(), duration);
+            if scale.scale == Scale::Quick { format!("{time:>7}") } else { format!("{time:>8}") }
         });
         let name = match &entry.figure {
-            Some(_) => format!("{:10} {}", entry.name, entry.task),
+            Some(_) => shortened(&format!("{:10} {}", entry.name, entry.task), 26),
             None => entry.name.clone(),
         };
-        writeln!(out, "{name:30}{}", sizes.collect::<String>())?;
+        writeln!(out, "{name:26}{}  {}", times.collect::<String>(), shortened(&entry.result(), 29))?;
     }
-    let what = if times { "time: at most, with one trial on each core" } else { "epochs: of each trial, at most" };
-    writeln!(out, "\n{what}")?;
+    writeln!(out, "\nTimes: at most, by estimate, with one trial on each core. full: as published.")?;
     Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
+}
+
+/// Everything about one experiment.
+fn print_one(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out, "{}", entry.name)?;
+    paragraph(out, "claim      ", &entry.claim)?;
+    if let Some(figure) = &entry.figure {
+        paragraph(out, "shows      ", figure)?;
+    }
+    writeln!(out, "task       {}", entry.task)?;
+    if let Some(published) = &entry.published {
+        paragraph(out, "published  ", published)?;
+    }
+    for result in &entry.recorded {
+        let RecordedResult { scale, status, finding, result, core_hours, .. } = result;
+        let found = if finding.is_empty() { result } else { finding };
+        let hours = if status == "not run" { "core-hours by estimate" } else { "core-hours" };
+        let found = if found.is_empty() { String::new() } else { format!("; {found}") };
+        paragraph(out, "recorded   ", &format!("{scale}: {status}, {core_hours:.1} {hours}{found}"))?;
+    }
+    if entry.recorded.is_empty() {
+        writeln!(out, "recorded   not run")?;
+    }
+    for ScaleEntry { scale, mechanisms, seeds, trials, epochs, seconds, then } in &entry.scales {
+        let epochs = epochs.checked_div(*trials).unwrap_or(0);
+        let time = seconds.map_or_else(String::new, |seconds| format!(", at most about {}", duration(seconds)));
+        let size =
+            format!("{}, {}, {}", counted(*mechanisms, "mechanism"), counted(*seeds, "seed"), counted(epochs, "epoch"));
+        paragraph(out, &format!("{:11}", scale.to_string()), &format!("{}: {size}{time}", counted(*trials, "trial")))?;
+        for words in then {
+            paragraph(out, "           ", &format!("then {words}"))?;
+        }
+    }
+    Ok(writeln!(out, "\nsemfocus run {} [--scale quick|medium|full]", entry.name)?)
 }

@@ -29,14 +29,17 @@ pub(crate) struct Args {
 enum What {
     /// The experiments that come with the program
     ///
-    /// One for each task and one for each panel of the study's figures.
+    /// One for each task, and one for each panel of the study's figures and of Table 6: how long they take on this machine, by
+    /// estimate, and what the record says about them. For the first time, some steps are measured for a second or two.
     Experiments {
+        /// Say everything about this experiment
+        name: Option<String>,
         /// List the figures of the study too
         #[arg(short, long)]
         all: bool,
-        /// Estimate how long each takes on this machine, with one trial on each core
+        /// With --json: estimate how long each takes on this machine, with one trial on each core
         ///
-        /// For the first time, some steps are measured for a second or two.
+        /// The first time, this measures some steps for a second or two.
         #[arg(short, long)]
         times: bool,
         /// Print JSON, with all experiments
@@ -67,7 +70,7 @@ enum What {
     /// The tasks
     ///
     /// Every command that takes a task also takes the path of a data file of your own: one example per line, tokens
-    /// separated by blanks, then a tab and the label.
+    /// separated by blanks, then a tab and the label; or CSV (.csv), or JSON lines (.jsonl).
     Tasks {
         /// Print JSON, with the ids and meanings of all tokens and classes
         #[arg(long)]
@@ -77,7 +80,9 @@ enum What {
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     match args.what {
-        What::Experiments { all, times, json } => experiments::run(all, times, json, lab, out),
+        What::Experiments { ref name, all, times, json } => {
+            experiments::run(&experiments::Wanted { name: name.as_deref(), all, times, json }, lab, out)
+        }
         What::Runs { json } => runs::run(Path::new(runs::FOLDER), json, out).map(|_| ()),
         What::Settings { json } => {
             let entries: Vec<SettingEntry> = settings::all().iter().map(SettingEntry::new).collect();

@@ -7,10 +7,12 @@ use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimate;
 
 use super::Args;
+use super::experiment::ExperimentArgs;
 use super::prepare::Prepared;
 use crate::Error;
+use crate::screen::text_width;
 use crate::talk::say;
-use crate::text::duration;
+use crate::text::{duration, wrap};
 
 /// Longer runs, in seconds, are started only if somebody says so.
 const LONG: f64 = 3600.0;
@@ -27,21 +29,25 @@ pub(super) fn may_start(
     };
     let time = duration(estimate.seconds);
     let limit = if estimate.can_stop_early { "may take up to" } else { "takes" };
-    let advice = advice(args, lab, &prepared.experiment);
+    let advice = advice(&args.what, lab, &prepared.experiment);
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        say!("This {limit} about {time}. {advice}");
+        say!("{}", wrap(&format!("This {limit} about {time}. {advice}"), text_width()).join("\n"));
         let mut stderr = std::io::stderr();
         let _ = write!(stderr, "Start it? [y/N] ").and_then(|()| stderr.flush()); // a terminal that is gone gives no answer
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
-        return Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()));
+        let is_yes = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+        if !is_yes {
+            say!("Not started.");
+        }
+        return Ok(is_yes);
     }
     say!("error: this {limit} about {time}; give --yes to start it\nhelp: {advice}");
     Ok(false)
 }
 
 /// How to have an answer sooner.
-fn advice(args: &Args, lab: &Lab, experiment: &Experiment) -> String {
+fn advice(args: &ExperimentArgs, lab: &Lab, experiment: &Experiment) -> String {
     let quick = Request { scale: Some(Scale::Quick), ..args.request() };
     if experiment.scale != Scale::Quick && Experiment::resolve(&quick, lab).is_ok() {
         return "--scale quick runs a smaller version.".to_owned();

@@ -1,97 +1,53 @@
 //! `semfocus run`: an experiment from its file to its table.
 
+mod after;
+mod experiment;
 mod from;
 mod guard;
 mod outcome;
 mod prepare;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::{Evidence, GOAL};
-use semfocus_core::experiment::presets;
-use semfocus_core::{MechanismList, Request, Scale};
 use semfocus_lab::jobs::{Executor, Job};
 use semfocus_lab::{Lab, memory};
-use semfocus_store::{Created, Holder, Store, StoreError};
+use semfocus_store::{Created, Holder, Locks, Store, StoreError};
 
 use crate::damage::left_out;
 use crate::models::session;
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
 use crate::talk::say;
-use crate::{DeviceArg, Error, Exit};
+use crate::{Error, Exit};
+use after::show;
+pub(crate) use experiment::ExperimentArgs;
 use outcome::Outcome;
-use prepare::Prepared;
+pub(crate) use prepare::Prepared;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Name of a preset (see `semfocus list experiments`), path of an experiment file, or folder of a run to resume
-    experiment: String,
-    /// Settings to override, such as model.blocks=3; the same as -s
-    #[arg(value_name = "KEY=VALUE")]
-    settings: Vec<String>,
-    /// Folder for the results [default: runs/ and the name of the experiment, with the settings that are changed]
-    ///
-    /// The same command resumes a run that was interrupted. With more mechanisms, seeds, epochs or grid values the
-    /// experiment grows in its folder: finished trials are kept.
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Trials at once [default: one for each core]
+    #[command(flatten)]
+    what: ExperimentArgs,
+    /// Number of trials to train at the same time [default: one per core]
     ///
     /// The results do not depend on this number.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// How much of the experiment to run [default: quick for a preset; a file runs as it is written]
-    #[arg(long, value_name = "quick|medium|full")]
-    scale: Option<Scale>,
-    /// Mechanisms to compare instead of those of the experiment
-    #[arg(long, value_name = "A,B,…")]
-    mechanisms: Option<Vec<MechanismList>>,
-    /// Number of seeds, or the seeds themselves, such as 7,8,9
-    ///
-    /// A single number is a number of seeds: 3 means the first three of the study's. The list with the single seed 3 is
-    /// written `3,`.
-    #[arg(long, value_name = "N|A,B,…")]
-    seeds: Option<Seeds>,
-    /// Explains itself: it is easily taken for --seeds.
-    #[arg(long, hide = true, value_name = "SEED")]
-    seed: Option<u64>,
-    /// Number of epochs
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    epochs: Option<u32>,
-    /// Override a setting, e.g. -s model.blocks=3 (see `semfocus list settings`)
-    ///
-    /// Several values make an axis of a grid: -s training.learning_rate=1e-3,3e-3 trains everything with both.
-    #[arg(short, long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Start with the weights of a stored trial, such as runs/even-pairs-quick/a7b4@10, in place of initial ones
-    ///
-    /// TRIAL@EPOCH, where EPOCH is a number, `last` (the default) or `best`. The run keeps a copy of the weights. Unless
-    /// --seeds is given, the trials have the seed with which the weights were trained.
-    #[arg(long, value_name = "TRIAL[@EPOCH]")]
-    from: Option<from::From>,
-    /// Try everything once, as small as possible: every mechanism and grid point, one seed, one epoch, few examples
-    ///
-    /// What is given explicitly stays as it is given.
-    #[arg(long)]
-    smoke: bool,
-    #[command(flatten)]
-    device: DeviceArg,
     /// Print the trials and the estimated time, memory and disk space; train nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Start without asking, however long it takes
     #[arg(short, long)]
     yes: bool,
-    /// Changes nothing: a run always resumes
+    /// Has no effect: a run always resumes
     #[arg(long)]
     resume: bool,
-    /// Print only the result, no progress
+    /// Print only the result, without progress
     #[arg(short, long)]
     quiet: bool,
     /// Print the result as JSON
@@ -99,43 +55,24 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How many seeds, or which.
-#[derive(Clone, Debug)]
-enum Seeds {
-    Count(usize),
-    List(Vec<u64>),
-}
-
-impl FromStr for Seeds {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let expected = || "expected a number of seeds from 1 to 100000, or a list of seeds such as 7,8,9".to_owned();
-        if !text.contains(',') {
-            let count = text.trim().parse().ok().filter(|count| (1..=100_000).contains(count));
-            return count.map(Seeds::Count).ok_or_else(expected);
-        }
-        let numbers = text.split(',').map(str::trim).filter(|number| !number.is_empty());
-        let seeds: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
-        seeds.ok().filter(|seeds| !seeds.is_empty()).map(Seeds::List).ok_or_else(expected)
+impl Args {
+    fn prepare(&self, lab: &Lab) -> Result<Prepared, Error> {
+        Prepared::new(&self.what, self.jobs.map(usize::from), lab)
     }
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    if let Some(seed) = args.seed {
-        say!(
-            "error: seeds are given together: --seeds {seed} trains with {seed} seeds, --seeds {seed}, with the seed {seed} alone"
-        );
+    if !args.what.is_clear() {
         return Ok(Exit::WrongUsage);
     }
     if args.resume {
-        say!("note: a run always resumes where it stopped; --resume changes nothing");
+        say!("note: a run always resumes where it stopped; --resume has no effect");
     }
-    let mut prepared = Prepared::new(args, lab)?;
-    let estimate = prepared.estimate(args, lab);
+    let mut prepared = args.prepare(lab)?;
+    let estimate = prepared.estimate(&args.what, lab);
     if args.dry_run {
         prepared.check()?;
-        return prepared.dry_run(args, estimate.as_ref(), out).map(|()| Exit::Done);
+        return prepared.dry_run(args.json, estimate.as_ref(), out).map(|()| Exit::Done);
     }
     prepared.check()?;
     if !args.quiet {
@@ -145,32 +82,35 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         return Ok(Exit::WrongUsage);
     }
     let stop = stop_on_signals()?;
-    let Some(Created { store, repaired, .. }) = create(&mut prepared, args, lab, &stop)? else {
+    let locks = args.what.lock.locks([prepared.dir.join("trials").as_path()])?;
+    let Some(store) = create(&mut prepared, || args.prepare(lab), &locks, &stop)? else {
         return Ok(Exit::Interrupted);
     };
-    for repaired in repaired {
-        say!("repaired: {repaired}");
-    }
-    if let Some(source) = &prepared.source {
-        store.keep_origin(&source.origin, &source.weights)?;
-    }
     let Prepared { experiment, jobs, sharing, dir, .. } = &prepared;
     let sharing = *sharing;
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
     let progress = Progress::new(&jobs, "steps", sharing, args.quiet, stop.clone());
-    let device = &args.device.device;
+    let device = &args.what.device.device;
     let session = session(device, sharing);
     let memory = memory::available();
-    let ends = Executor { lab, device, session, sharing, stop: &stop, memory, observer: &progress }.run(&jobs);
+    let ends =
+        Executor { lab, device, session, sharing, stop: &stop, memory, locks: &locks, observer: &progress }.run(&jobs);
     progress.finish();
     let evidence = Evidence::read(&store, GOAL)?;
     let outcome = Outcome::new(experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
     // The report does not depend on anybody reading the table.
-    let printed = outcome.print(args, out);
+    let printed = if jobs.is_empty() && !args.json { Ok(()) } else { outcome.print(args, out) };
     if outcome.is_over() {
-        let written = semfocus_report::write(&store, &evidence)?;
+        let followed = prepared.after.run(dir, lab, !args.quiet && !args.json, out)?;
+        if followed != Exit::Done {
+            return Ok(followed);
+        }
+        // Probes are part of the evidence.
+        let evidence = if prepared.after.is_empty() { None } else { Some(Evidence::read(&store, GOAL)?) };
+        let written = semfocus_report::write(&store, evidence.as_ref().unwrap_or(outcome.evidence))?;
         if !args.quiet {
             say!("report: {}", written.page.display());
+            show(experiment, dir);
         }
     }
     printed?;
@@ -181,48 +121,48 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     })
 }
 
-/// Makes the store, or joins what another process has just added to it.
-fn create(prepared: &mut Prepared, args: &Args, lab: &Lab, stop: &AtomicBool) -> Result<Option<Created>, Error> {
-    loop {
-        let dir = prepared.dir.clone();
-        let mut is_patient = waiting(&dir, stop);
-        match Store::create(&dir, &prepared.joined, &prepared.index, &mut is_patient) {
-            Err(StoreError::OtherExperiment { .. }) if prepared.is_outdated() => *prepared = Prepared::new(args, lab)?,
-            created => return Ok(created?),
-        }
-    }
+/// What is left of a run.
+pub(crate) struct Left {
+    pub(crate) trials: usize,
+    /// Trials that are over.
+    pub(crate) done: usize,
+    /// By estimate, with as many trials at once as are asked for; 0 on devices whose speed is unknown.
+    pub(crate) seconds: f64,
 }
 
-impl Args {
-    fn request(&self) -> Request {
-        let mut overrides: Vec<String> = self.set.iter().chain(&self.settings).cloned().collect();
-        let mut seeds = None;
-        match &self.seeds {
-            Some(Seeds::Count(count)) => seeds = Some(*count),
-            Some(Seeds::List(list)) => overrides.push(format!("seeds={list:?}")),
-            None => {}
-        }
-        let mut experiment = self.experiment.clone();
-        if let Some(dir) = self.run_folder() {
-            experiment = dir.join("experiment.toml").display().to_string();
-        }
-        Request {
-            experiment,
-            scale: self.scale,
-            mechanisms: self.mechanisms.as_ref().map(|lists| lists.iter().flat_map(|list| list.0.clone()).collect()),
-            seeds,
-            epochs: self.epochs.map(|epochs| epochs as usize),
-            overrides,
-            smoke: self.smoke,
-        }
-    }
+/// What is left of the run that these arguments ask for.
+pub(crate) fn left(args: &Args, lab: &Lab) -> Result<Left, Error> {
+    let prepared = args.prepare(lab)?;
+    let estimate = prepared.estimate(&args.what, lab).unwrap_or_default();
+    Ok(Left { trials: prepared.jobs.len(), done: estimate.done, seconds: estimate.seconds })
+}
 
-    /// The folder of the run that is to be resumed, if one is named in place of an experiment.
-    fn run_folder(&self) -> Option<PathBuf> {
-        let is_preset = presets().iter().any(|preset| preset.name == self.experiment);
-        let path = Path::new(&self.experiment);
-        (!is_preset && Store::is_store(path)).then(|| path.to_owned())
+/// Makes the store, or joins what another process has just added to it. None if it was asked to stop while it waited.
+pub(crate) fn create(
+    prepared: &mut Prepared,
+    prepare_again: impl Fn() -> Result<Prepared, Error>,
+    locks: &Locks,
+    stop: &AtomicBool,
+) -> Result<Option<Store>, Error> {
+    let created = loop {
+        let dir = prepared.dir.clone();
+        let mut is_patient = waiting(&dir, stop);
+        match Store::create(&dir, &prepared.joined, &prepared.index, locks, &mut is_patient) {
+            Err(StoreError::OtherExperiment { .. }) if prepared.is_outdated() => *prepared = prepare_again()?,
+            created => break created?,
+        }
+    };
+    let Some(Created { store, repaired, .. }) = created else { return Ok(None) };
+    for repaired in repaired {
+        say!("repaired: {repaired}");
     }
+    if let Some(source) = &prepared.source {
+        store.keep_origin(&source.origin, &source.weights)?;
+    }
+    if let Some(donors) = &prepared.donors {
+        donors.keep(&store, &prepared.jobs.iter().map(|job| job.trial()).collect::<Vec<_>>())?;
+    }
+    Ok(Some(store))
 }
 
 /// Waits for a process that describes the same run, and says so after a while.

@@ -40,7 +40,7 @@ pub(super) struct Outcome<'a> {
     /// Seconds that all epochs took.
     training_seconds: f64,
     #[serde(skip)]
-    evidence: &'a Evidence,
+    pub(super) evidence: &'a Evidence,
 }
 
 #[derive(Serialize)]

@@ -7,30 +7,34 @@ use std::path::{Path, PathBuf};
 use semfocus_core::{BASELINE, Experiment, Point, Scale, TrialId};
 use semfocus_lab::estimate::{Estimate, Estimator, Group};
 use semfocus_lab::jobs::{Sharing, Train};
-use semfocus_lab::{Lab, Trial};
+use semfocus_lab::{Lab, Trial, memory};
 use semfocus_store::{Found, IndexEntry, Store};
 use serde::Serialize;
 
-use super::Args;
-use super::from::Source;
+use super::after::After;
+use super::experiment::ExperimentArgs;
+use super::from::{DonorModels, Source};
 use crate::Error;
 use crate::costs::cost_file;
+use crate::models::mechanism_width;
 use crate::output::emit;
 use crate::talk::say;
-use crate::text::{counted, duration, paragraph, size};
+use crate::text::{counted, duration, paragraph, rows_by_point, size};
 
 /// A run that has not begun.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// What was asked for.
-    pub(super) experiment: Experiment,
+    pub(crate) experiment: Experiment,
     /// What the folder will hold: what was asked for and what it holds already.
     pub(super) joined: Experiment,
     /// The list of all trials that the folder will hold.
     pub(super) index: Vec<IndexEntry>,
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// The trials that were asked for.
-    pub(super) jobs: Vec<Train>,
-    pub(super) sharing: Sharing,
+    pub(crate) jobs: Vec<Train>,
+    pub(crate) sharing: Sharing,
+    /// What follows training.
+    pub(super) after: After,
     /// Where the experiment comes from: a scale of a preset, or a file.
     origin: String,
     steps_per_epoch: Option<usize>,
@@ -38,31 +42,45 @@ pub(super) struct Prepared {
     data_notes: Vec<String>,
     /// The weights that its trials start with, if they were found outside its folder.
     pub(super) source: Option<Source>,
+    /// The models that choose keys for its trials, if they were found outside its folder.
+    pub(super) donors: Option<DonorModels>,
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
     found: Found,
 }
 
 impl Prepared {
-    pub(super) fn new(args: &Args, lab: &Lab) -> Result<Self, Error> {
+    /// Trains `at_once` trials side by side, or as many as there are cores.
+    pub(crate) fn new(args: &ExperimentArgs, at_once: Option<usize>, lab: &Lab) -> Result<Self, Error> {
         let mut request = args.request();
         let source = args.from.as_ref().map(Source::read).transpose()?;
         if let Some(source) = &source {
             source.apply(&mut request);
         }
+        let donors = args.donor.as_ref().map(DonorModels::read).transpose()?;
+        if let Some(donors) = &donors {
+            donors.apply(&mut request)?;
+        }
         let mut experiment = Experiment::resolve(&request, lab)?;
         let plan = lab.plan(&experiment)?;
+        if donors.is_some() && plan.trials.iter().all(|trial| trial.settings.training.donor.is_empty()) {
+            return Err("no mechanism of the experiment uses a donor; add `donork:5` to --mechanisms".into());
+        }
         experiment.notes = lab.notes(&plan);
         let source = source.or_else(|| Source::beside(&request.experiment, &plan.trials));
         if let Some(source) = &source {
             lab.check_origin(&plan.trials, &source.weights)?;
             experiment.notes.extend(source.note(&experiment.seeds));
         }
+        let donors = donors.or_else(|| DonorModels::beside(&request.experiment, &plan.trials));
+        if let Some(donors) = &donors {
+            lab.check_donors(&plan.trials, |origin| donors.weights(origin))?;
+        }
         let given = args.output.clone().or_else(|| args.run_folder());
         let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
         let stored = std::fs::read(experiment_path(&dir)).ok();
         let (steps_per_epoch, data_notes) = (plan.steps_per_epoch(), plan.notes());
-        let sharing = Sharing::trials(args.jobs.map(usize::from), plan.trials.len());
+        let sharing = Sharing::trials(at_once, plan.trials.len());
         let (joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab)?;
         let asked: HashSet<TrialId> = plan.trials.iter().map(|trial| trial.id).collect();
         let entry = |trial: &Trial| match kept.get(&trial.id) {
@@ -77,6 +95,7 @@ impl Prepared {
             Train::new(trial, folder)
         };
         let jobs = trials.into_iter().filter(|trial| asked.contains(&trial.id)).map(train).collect();
+        let after = After::new(&experiment, &dir, args.device.device.name())?;
         let origin = origin(args, &experiment);
         let found = Found::Nothing;
         Ok(Prepared {
@@ -86,36 +105,39 @@ impl Prepared {
             dir,
             jobs,
             sharing,
+            after,
             origin,
             steps_per_epoch,
             data_notes,
             source,
+            donors,
             stored,
             found,
         })
     }
 
     /// Refuses a folder that holds another experiment, and notes what it holds.
-    pub(super) fn check(&mut self) -> Result<(), Error> {
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        let store = Store::at(&self.dir);
         if Store::is_store(&self.dir) {
-            self.found = Store::at(&self.dir).compare(&self.joined, &self.index)?;
+            self.found = store.compare(&self.joined, &self.index)?;
         }
-        Ok(())
+        Ok(store.refuse_foreign_files()?)
     }
 
     /// Whether another process has changed the experiment since it was read.
-    pub(super) fn is_outdated(&self) -> bool {
+    pub(crate) fn is_outdated(&self) -> bool {
         std::fs::read(experiment_path(&self.dir)).ok() != self.stored
     }
 
     /// What is left to do; none on devices whose speed is unknown.
-    pub(super) fn estimate(&self, args: &Args, lab: &Lab) -> Option<Estimate> {
+    pub(crate) fn estimate(&self, args: &ExperimentArgs, lab: &Lab) -> Option<Estimate> {
         let is_known = args.device.device.name() == "cpu";
         is_known.then(|| Estimator::new(lab, cost_file()).left(&self.jobs, self.sharing))
     }
 
     /// Says on standard error what is about to happen.
-    pub(super) fn introduce(&self, estimate: Option<&Estimate>) {
+    pub(crate) fn introduce(&self, estimate: Option<&Estimate>) {
         let mut text = Vec::new();
         self.describe(estimate, &mut text).expect("memory takes every text");
         say!("{}", String::from_utf8_lossy(&text));
@@ -130,7 +152,12 @@ impl Prepared {
             factors.push(format!("{} of {path}", counted(values.len(), "value")));
         }
         factors.push(counted(seeds.len(), "seed"));
-        paragraph(out, "trials     ", &format!("{} = {}, {}", self.jobs.len(), factors.join(" × "), self.epochs()))?;
+        if mechanisms.is_empty() {
+            writeln!(out, "trials     none: nothing is trained")?;
+        } else {
+            let text = format!("{} = {}, {}", self.jobs.len(), factors.join(" × "), self.epochs());
+            paragraph(out, "trials     ", &text)?;
+        }
         if !reduced.is_empty() {
             let text = format!("compared with the published experiment: {}", reduced.join("; "));
             paragraph(out, "reduced    ", &text)?;
@@ -141,10 +168,13 @@ impl Prepared {
         for note in notes.iter().chain(&self.data_notes) {
             paragraph(out, "note       ", note)?;
         }
-        if !mechanisms.iter().any(|mechanism| mechanism == BASELINE) {
+        if !mechanisms.is_empty() && !mechanisms.iter().any(|mechanism| mechanism == BASELINE) {
             let text =
                 format!("without `{BASELINE}` nothing is compared at the end; `semfocus compare` takes a --baseline");
             paragraph(out, "note       ", &text)?;
+        }
+        for words in self.after.words() {
+            paragraph(out, "then       ", &format!("semfocus {words}"))?;
         }
         if let Some(estimate) = estimate {
             let Estimate { seconds, memory_bytes, disk_bytes, .. } = estimate;
@@ -152,7 +182,11 @@ impl Prepared {
                 let limit = if estimate.can_stop_early { "at most " } else { "" };
                 let at_once = counted(self.sharing.jobs, "trial");
                 writeln!(out, "time       {limit}about {} with {at_once} at once", duration(*seconds))?;
-                writeln!(out, "memory     about {}", size(*memory_bytes))?;
+                let more =
+                    memory::available().filter(|available| memory_bytes > available).map_or(String::new(), |all| {
+                        format!(", more than this machine has ({}): trials that do not fit will fail", size(all))
+                    });
+                paragraph(out, "memory     ", &format!("about {}{more}", size(*memory_bytes)))?;
             }
             writeln!(out, "disk       about {}", size(*disk_bytes))?;
         }
@@ -198,7 +232,7 @@ impl Prepared {
     }
 
     /// Prints what would be done.
-    pub(super) fn dry_run(&self, args: &Args, estimate: Option<&Estimate>, out: &mut dyn Write) -> Result<(), Error> {
+    pub(crate) fn dry_run(&self, json: bool, estimate: Option<&Estimate>, out: &mut dyn Write) -> Result<(), Error> {
         let default = Estimate::default();
         let estimated = estimate.unwrap_or(&default);
         let groups: HashMap<(&str, &Point), &Group> =
@@ -235,7 +269,7 @@ impl Prepared {
             memory_bytes: estimated.memory_bytes,
             disk_bytes: estimated.disk_bytes,
         };
-        emit(out, args.json, &report, |out| {
+        emit(out, json, &report, |out| {
             self.describe(estimate, out)?;
             print_groups(&estimated.groups, out)
         })
@@ -276,19 +310,20 @@ struct DryTrial {
 
 /// One line for each mechanism at each point of the grid.
 fn print_groups(groups: &[Group], out: &mut dyn Write) -> Result<(), Error> {
-    let title = |group: &Group| {
-        let values =
-            group.point.iter().map(|(path, value)| format!(" {}={value}", path.rsplit('.').next().unwrap_or(path)));
-        format!("{}{}", group.mechanism, values.collect::<String>())
-    };
-    let width = groups.iter().map(|group| title(group).chars().count()).max().unwrap_or(0).max("mechanism".len());
+    let width = mechanism_width(groups.iter().map(|group| &group.mechanism));
     writeln!(out)?;
     writeln!(out, "{:width$}  trials  done  epochs    steps  s/epoch  time left", "mechanism")?;
-    for group in groups {
-        let Group { trials, done, epochs, steps, epoch_seconds, seconds, .. } = group;
-        let (title, time) = (title(group), duration(*seconds));
-        writeln!(out, "{title:width$}  {trials:6}  {done:4}  {epochs:6}  {steps:7}  {epoch_seconds:7.2}  {time:>9}")?;
-    }
+    rows_by_point(
+        out,
+        groups,
+        |group| &group.point,
+        |out, group| {
+            let Group { mechanism, trials, done, epochs, steps, epoch_seconds, seconds, .. } = group;
+            let digits = if *epoch_seconds < 1000.0 { 2 } else { 0 };
+            let (time, epoch) = (duration(*seconds), format!("{epoch_seconds:.digits$}"));
+            Ok(writeln!(out, "{mechanism:width$}  {trials:6}  {done:4}  {epochs:6}  {steps:7}  {epoch:>7}  {time:>9}")?)
+        },
+    )?;
     Ok(writeln!(out, "\ns/epoch, time left: on one core, one trial after the other")?)
 }
 
@@ -297,7 +332,7 @@ fn experiment_path(dir: &Path) -> PathBuf {
 }
 
 /// A folder named after what is asked for, so that the same command finds it again, and a larger one too.
-fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
+fn default_folder(args: &ExperimentArgs, experiment: &Experiment) -> PathBuf {
     let mut name = experiment.name.clone();
     if is_preset(args) || args.scale.is_some() {
         name += &format!("-{}", experiment.scale);
@@ -308,12 +343,12 @@ fn default_folder(args: &Args, experiment: &Experiment) -> PathBuf {
     Path::new("runs").join(name + &experiment.folder_suffix())
 }
 
-fn is_preset(args: &Args) -> bool {
+fn is_preset(args: &ExperimentArgs) -> bool {
     !args.experiment.contains(['/', '\\', '.'])
 }
 
 /// Where the experiment comes from, as it is said after its name.
-fn origin(args: &Args, experiment: &Experiment) -> String {
+fn origin(args: &ExperimentArgs, experiment: &Experiment) -> String {
     match args.run_folder() {
         Some(_) => String::new(),
         None if is_preset(args) || args.scale.is_some() => format!(", scale {}", experiment.scale),

@@ -15,8 +15,11 @@ use semfocus_store::{Contents, Cursor, Event, JobKind, LoggedEvent, State, Store
 use serde::Serialize;
 
 use crate::damage::left_out;
+use crate::models::mechanism_width;
 use crate::output::emit;
-use crate::text::{clock, paragraph};
+use crate::screen::text_width;
+use crate::talk::Colour;
+use crate::text::{clock, paragraph, rows_by_point};
 use crate::{Error, Exit};
 
 /// More trials than these are shown by mechanism unless all are asked for.
@@ -24,12 +27,12 @@ const MAX_LISTED: usize = 20;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Folder of a run, or of several runs [default: runs, with all runs in it]
+    /// Folder of a run, or a folder that contains runs [default: runs]
     dir: Option<PathBuf>,
     /// List every trial, however many there are
     #[arg(short, long)]
     all: bool,
-    /// Show it again and again until the run ends
+    /// Refresh until the run ends
     #[arg(short, long)]
     watch: bool,
     /// Print JSON
@@ -38,25 +41,25 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
-    experiment: String,
-    trials: usize,
+pub(crate) struct Report {
+    pub(crate) experiment: String,
+    pub(crate) trials: usize,
     /// Finished, or stopped at their target.
-    done: usize,
-    running: usize,
-    diverged: usize,
-    failed: usize,
+    pub(crate) done: usize,
+    pub(crate) running: usize,
+    pub(crate) diverged: usize,
+    pub(crate) failed: usize,
     /// Not begun, or interrupted.
-    left: usize,
-    epochs_done: usize,
-    epochs: usize,
+    pub(crate) left: usize,
+    pub(crate) epochs_done: usize,
+    pub(crate) epochs: usize,
     /// Estimated with as many trials at once as in the last session; none before the first epoch.
-    seconds_left: Option<f64>,
+    pub(crate) seconds_left: Option<f64>,
     /// Trials whose files cannot be read.
-    unreadable: usize,
+    pub(crate) unreadable: usize,
     list: Vec<Entry>,
     /// What cannot be read or is damaged, in words.
-    damage: Vec<String>,
+    pub(crate) damage: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -103,14 +106,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
 }
 
 impl Report {
-    fn read(store: &Store) -> Result<Self, Error> {
+    pub(crate) fn read(store: &Store) -> Result<Self, Error> {
         let Contents { experiment, trials, damage } = store.read()?;
         let mut list = Vec::new();
         let mut times: HashMap<String, (f64, usize)> = HashMap::new();
         let mut at_once = 1;
         for StoredTrial { entry, folder, state, status, records, environment, settings, .. } in trials {
             // Events are news, not results: those that cannot be read are not missed.
-            let steps = if state == State::Running { last_steps(&folder).ok().flatten() } else { None };
+            let is_running = state == State::Running;
+            let steps = if is_running { last_steps(&folder).ok().flatten() } else { None };
             let time = times.entry(entry.mechanism.clone()).or_default();
             *time = records.iter().fold(*time, |(seconds, count), record| (seconds + record.seconds, count + 1));
             if let Some(environment) = environment {
@@ -130,7 +134,7 @@ impl Report {
                 steps_done: steps.map(|steps| steps.0),
                 steps: steps.map(|steps| steps.1),
                 step_loss: steps.and_then(|steps| steps.2),
-                held_by: folder.holder().flatten().map(|holder| format!("process {} on {}", holder.pid, holder.host)),
+                held_by: is_running.then(|| folder.holder().flatten()).flatten().map(|holder| holder.place()),
                 origin: settings.and_then(|settings| settings.training.from).map(|origin| origin.to_string()),
                 message: status.and_then(|status| status.message),
             });
@@ -159,7 +163,7 @@ impl Report {
     }
 
     /// The number of trials in each state, in words.
-    fn counts(&self) -> String {
+    pub(crate) fn counts(&self) -> String {
         let Report { trials, done, running, diverged, failed, left, .. } = self;
         let mut text =
             format!("{trials}: {done} done, {running} running, {diverged} diverged, {failed} failed, {left} left");
@@ -170,7 +174,7 @@ impl Report {
     }
 
     /// The time left, in words; none if nothing is left to do.
-    fn time_left(&self) -> Option<String> {
+    pub(crate) fn time_left(&self) -> Option<String> {
         let is_open = self.left + self.running + self.failed > 0;
         is_open.then(|| self.seconds_left.map_or_else(|| "unknown before the first epoch".to_owned(), clock))
     }
@@ -215,18 +219,32 @@ fn print_list(list: &[&Entry], out: &mut dyn Write) -> Result<(), Error> {
     if list.is_empty() {
         return Ok(());
     }
-    let width = list.iter().map(|entry| title(entry).chars().count()).max().unwrap_or(0).max(9);
-    let head = ["trial", "mechanism", "seed", "state", "epoch"];
-    let [trial, mechanism, seed, state, epoch] = head;
-    writeln!(out, "{trial:8}  {mechanism:width$}  {seed:>15}  {state:11}  {epoch:>8}  train  held-out")?;
-    for entry in list {
-        let Entry { trial, seed, seed_number, state, epoch, epochs, .. } = entry;
-        let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
-        let (title, epoch, state) = (title(entry), format!("{epoch}/{epochs}"), state.name());
-        let seed = if seed == seed_number { seed.to_string() } else { format!("{seed_number}: {seed}") };
-        let id = &trial[..8];
-        writeln!(out, "{id}  {title:width$}  {seed:>15}  {state:11}  {epoch:>8} {train:>7} {held_out:>7}")?;
-    }
+    let width = mechanism_width(list.iter().map(|entry| &entry.mechanism));
+    // The number that a person calls a seed by and the seed itself, or the number alone where there is no room.
+    let seed_width = if width + 67 <= text_width() { 15 } else { 4 };
+    let head = ["trial", "mechanism", "seed", "state", "epoch", "train", "held-out"];
+    let [trial, mechanism, seed, state, epoch, train, held_out] = head;
+    writeln!(
+        out,
+        "{trial:8}  {mechanism:width$}  {seed:>seed_width$}  {state:11}  {epoch:>8}  {train:>7}  {held_out:>8}"
+    )?;
+    rows_by_point(
+        out,
+        list,
+        |entry| &entry.point,
+        |out, entry| {
+            let Entry { trial, mechanism, seed, seed_number, state, epoch, epochs, .. } = entry;
+            let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
+            let (epoch, id) = (format!("{epoch}/{epochs}"), &trial[..8]);
+            let is_short = seed == seed_number || seed_width < 15;
+            let seed = if is_short { seed_number.to_string() } else { format!("{seed_number}: {seed}") };
+            let state = coloured(*state, &format!("{:11}", state.name()));
+            Ok(writeln!(
+                out,
+                "{id}  {mechanism:width$}  {seed:>seed_width$}  {state}  {epoch:>8}  {train:>7}  {held_out:>8}"
+            )?)
+        },
+    )?;
     for entry in list {
         if let (Some(done), Some(steps)) = (entry.steps_done, entry.steps) {
             let loss = entry.step_loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
@@ -236,11 +254,14 @@ fn print_list(list: &[&Entry], out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Mechanism and values on the grid.
-fn title(entry: &Entry) -> String {
-    let name = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
-    let point: String = entry.point.iter().map(|(path, value)| format!(" {}={value}", name(path))).collect();
-    format!("{}{point}", entry.mechanism)
+/// The name of a state, in a colour if it needs attention.
+fn coloured(state: State, name: &str) -> String {
+    match state {
+        State::Diverged | State::Failed | State::Unreadable => Colour::Red.on_stdout(name),
+        State::Running => Colour::Cyan.on_stdout(name),
+        State::Stopped => Colour::Green.on_stdout(name),
+        State::Finished | State::Waiting | State::Interrupted => name.to_owned(),
+    }
 }
 
 fn percent(share: Option<f64>) -> String {

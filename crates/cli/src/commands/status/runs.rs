@@ -107,6 +107,7 @@ fn age(dir: &Path) -> u64 {
 fn headline(evidence: &Evidence) -> String {
     match &evidence.points[..] {
         [] => String::new(),
+        _ if evidence.has_learned_nothing() => "nothing learned".to_owned(),
         [point] => {
             let found = |wanted: &[Learning]| -> Vec<&MechanismEvidence> {
                 let is_wanted = |mechanism: &&MechanismEvidence| {

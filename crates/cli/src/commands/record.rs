@@ -1,0 +1,100 @@
+//! `semfocus record`: the record of the study.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+use semfocus_report::record::{self, Record, RecordedRun};
+use semfocus_store::Store;
+
+use crate::text::counted;
+use crate::{Error, Exit, evidence};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Add a run to the record, or bring what the record has of it up to date
+    ///
+    /// Writes small files into data/NAME: the experiment, where the numbers come from, and per trial and epoch what the
+    /// record's figures, tables and verdicts are computed from. No weights. `record draw` then brings the pages up to date.
+    Add(AddArgs),
+    /// Make the figures, tables and verdicts of the record anew from its data
+    Draw(DrawArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+struct AddArgs {
+    /// Folder of the run
+    run: PathBuf,
+    /// Name in the record [default: that of the folder]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Folder of the record
+    #[arg(short, long, value_name = "DIR", default_value = "docs/record")]
+    output: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+struct DrawArgs {
+    /// Folder of the record
+    #[arg(value_name = "DIR", default_value = "docs/record")]
+    record: PathBuf,
+    /// Change nothing; fail if anything is not as its data say
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
+    match &args.what {
+        What::Add(args) => add(args, out),
+        What::Draw(args) => draw(args, out),
+    }
+}
+
+fn add(args: &AddArgs, out: &mut dyn Write) -> Result<Exit, Error> {
+    let store = Store::open(&args.run)?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => {
+            let path = std::fs::canonicalize(&args.run)?;
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        }
+    };
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ' ']) {
+        return Err(format!("`{name}` cannot be the name of a run of the record; choose one with --name").into());
+    }
+    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name)?;
+    writeln!(out, "{}", args.output.join("data").join(&name).display())?;
+    let (finished, planned) = (provenance.finished, provenance.planned);
+    writeln!(out, "{finished} of {} over, {:.2} core-hours\n", counted(planned, "trial"), provenance.core_hours)?;
+    evidence::print(&evidence, out)?;
+    Ok(Exit::Done)
+}
+
+fn draw(args: &DrawArgs, out: &mut dyn Write) -> Result<Exit, Error> {
+    let record = Record::read(&args.record)?;
+    if args.check {
+        let outdated = record.outdated()?;
+        for path in &outdated {
+            writeln!(out, "{}", path.display())?;
+        }
+        return match outdated.len() {
+            0 => Ok(Exit::Done),
+            count => Err(format!(
+                "{} not as the data say: `semfocus record draw {}` makes them anew",
+                if count == 1 { "this file is".to_owned() } else { format!("these {count} files are") },
+                args.record.display()
+            )
+            .into()),
+        };
+    }
+    for path in record.draw()? {
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,58 @@
+//! `semfocus slurm`: experiments on a cluster.
+
+mod cancel;
+mod plan;
+mod profile;
+mod status;
+mod submit;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+use semfocus_lab::Lab;
+
+use crate::{Error, Exit};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Prepare the folder of a run and submit workers that train its trials
+    ///
+    /// Every worker is a job that runs `semfocus work`: it takes trials until nothing is left or its time is up. They are
+    /// submitted as one array, with more tasks than workers, so that others follow when the time of the first is up. The same
+    /// command goes on with what is left.
+    Submit(Box<submit::Args>),
+    /// Show how far a run is and what its jobs do
+    Status(StatusArgs),
+    /// Cancel the jobs of a run; what is done is kept
+    Cancel(CancelArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+struct StatusArgs {
+    /// Folder of the run
+    dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+struct CancelArgs {
+    /// Folder of the run
+    dir: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    match &args.what {
+        What::Submit(args) => submit::run(args, lab, out),
+        What::Status(args) => status::run(&args.dir, args.json, out),
+        What::Cancel(args) => cancel::run(&args.dir),
+    }
+}

@@ -1,0 +1,342 @@
+//! `semfocus slurm submit`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use semfocus_core::experiment::SlurmProfile;
+use semfocus_lab::Lab;
+use semfocus_lab::estimate::Estimate;
+use semfocus_lab::jobs::Sharing;
+use semfocus_store::{files, utc_now};
+use serde::Serialize;
+
+use super::{plan, profile};
+use crate::commands::run::{ExperimentArgs, Prepared, create};
+use crate::measure::{MeasureArgs, Measurements, introduce};
+use crate::output::emit;
+use crate::signals::stop_on_signals;
+use crate::slurm::call::{CallError, call};
+use crate::slurm::script::{Resources, Scripts};
+use crate::slurm::submission::{Submission, new_folder};
+use crate::talk::say;
+use crate::text::{clock, counted};
+use crate::{Error, Exit, time};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    what: ExperimentArgs,
+    /// Jobs that work at the same time; never more than there is work for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
+    /// Time limit of a job, such as 2h; when it is up, another job goes on
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    time: Option<Duration>,
+    /// Partition to submit to [default: that of the cluster]
+    #[arg(long, value_name = "NAME")]
+    partition: Option<String>,
+    /// Account to charge [default: yours]
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    /// Memory of a job, such as 2G [default: that of the cluster]
+    #[arg(long, value_name = "SIZE")]
+    mem: Option<String>,
+    /// Cores of a job; it trains as many trials at once [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cpus: Option<u16>,
+    /// How many jobs may follow each other in the place of a worker [default: from the estimated time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    generations: Option<u32>,
+    /// Take what is not given here from [slurm.NAME] in `.semfocus.toml` [default: the profile `default`, if there is one]
+    ///
+    /// The file is looked for in this folder and those above it.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    #[command(flatten)]
+    measure: MeasureArgs,
+    /// Print the job script; write and submit nothing
+    #[arg(long)]
+    print: bool,
+    /// Ask Slurm when the first job could start (`sbatch --test-only`); write and submit nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Print the numbers of the jobs as JSON
+    #[arg(long)]
+    json: bool,
+    /// Further options of sbatch, after `--`
+    #[arg(last = true, value_name = "SBATCH OPTIONS")]
+    options: Vec<String>,
+}
+
+/// What was submitted.
+#[derive(Serialize)]
+struct Submitted<'a> {
+    experiment: &'a str,
+    dir: PathBuf,
+    folder: PathBuf,
+    #[serde(flatten)]
+    submission: &'a Submission,
+}
+
+pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    if !args.what.is_clear() {
+        return Ok(Exit::WrongUsage);
+    }
+    let measurements = args.measure.get()?;
+    let (resources, workers) = resources(args)?;
+    let prepare = || -> Result<Prepared, Error> {
+        let mut prepared = Prepared::new(&args.what, Some(usize::from(resources.cpus)), lab)?;
+        prepared.sharing = Sharing { threads: usize::from(resources.cpus), jobs: usize::from(resources.cpus) };
+        Ok(prepared)
+    };
+    let mut prepared = prepare()?;
+    let estimate = prepared.estimate(&args.what, lab);
+    prepared.check()?;
+    if !(args.print || args.json) {
+        prepared.introduce(estimate.as_ref());
+    }
+    let left = estimate.as_ref().map_or(prepared.jobs.len(), |estimate| estimate.trials - estimate.done);
+    if left == 0 && measurements.is_empty() {
+        say!(
+            "all trials are over: nothing is submitted. To write the report: semfocus report {}",
+            prepared.dir.display()
+        );
+        return Ok(Exit::Done);
+    }
+    let workers = sensible_workers(workers, left, prepared.jobs.len(), resources.cpus);
+    let tasks = tasks(args, estimate.as_ref(), workers, &resources)?;
+    if let Some(estimate) = &estimate {
+        warn_of_memory(&resources, estimate);
+    }
+    let dir = std::path::absolute(&prepared.dir)?;
+    let folder = new_folder(&dir);
+    let mut arguments = args.what.lock.arguments();
+    if args.what.device.device.name() != "cpu" {
+        arguments.extend(["--device".to_owned(), args.what.device.device.name().to_owned()]);
+    }
+    let program = std::env::current_exe()?;
+    let name = prepared.experiment.name.clone();
+    let scripts = Scripts {
+        name: &name,
+        resources: &resources,
+        program,
+        dir: dir.clone(),
+        folder: folder.clone(),
+        tasks,
+        workers,
+        arguments,
+    };
+    let (script, report) = (scripts.workers()?, scripts.report()?);
+    if args.print {
+        write!(out, "{script}")?;
+        return Ok(Exit::Done);
+    }
+    if args.dry_run {
+        let answer = call("sbatch", &["--test-only"], &script).map_err(refused)?;
+        for line in answer.stderr.lines().chain(answer.stdout.lines()) {
+            writeln!(out, "{}", line.trim_start_matches("sbatch: "))?;
+        }
+        say!("This would submit {tasks} tasks, {workers} at once. Nothing was written or submitted.");
+        return Ok(Exit::Done);
+    }
+    // A machine without Slurm is noticed before anything is written.
+    call("sbatch", &["--version"], "")?;
+    let locks = args.what.lock.locks([prepared.dir.join("trials").as_path()])?;
+    let stop = stop_on_signals()?;
+    let Some(store) = create(&mut prepared, prepare, &locks, &stop)? else { return Ok(Exit::Interrupted) };
+    measurements.keep(store.dir())?;
+    introduce(&Measurements::read(store.dir())?.steps(&prepared.experiment));
+    files::create_folder(&folder)?;
+    let (script_path, report_path) = (folder.join("job.sh"), folder.join("report.sh"));
+    files::write_whole(&script_path, script.as_bytes())?;
+    files::write_whole(&report_path, report.as_bytes())?;
+    let path = script_path.display().to_string();
+    let (job, cluster) = number(&call("sbatch", &["--parsable", &path], "").map_err(refused)?.stdout)?;
+    let mut submission = Submission {
+        folder: folder.clone(),
+        job,
+        report_job: None,
+        cluster,
+        tasks,
+        workers,
+        cpus: resources.cpus,
+        time_seconds: resources.time.as_secs(),
+        submitted: utc_now(),
+        command: std::env::args().collect(),
+    };
+    submission.write()?;
+    let path = report_path.display().to_string();
+    let after = format!("--dependency=afterany:{}", submission.job);
+    match call("sbatch", &["--parsable", &after, &path], "")
+        .map_err(Error::from)
+        .and_then(|answer| number(&answer.stdout))
+    {
+        Ok((job, _)) => submission.report_job = Some(job),
+        // The workers are what matters.
+        Err(error) => say!("note: no job for the report: {error}; write it with `semfocus report {}`", dir.display()),
+    }
+    submission.write()?;
+    let submitted = Submitted { experiment: &name, dir: prepared.dir.clone(), folder, submission: &submission };
+    emit(out, args.json, &submitted, |out| submitted.print(out))?;
+    Ok(Exit::Done)
+}
+
+impl Submitted<'_> {
+    fn print(&self, out: &mut dyn Write) -> Result<(), Error> {
+        let Submission { job, report_job, tasks, workers, cpus, time_seconds, .. } = self.submission;
+        let (limit, cores) = (clock(*time_seconds as f64), counted(usize::from(*cpus), "core"));
+        writeln!(out, "workers    array {job}: {tasks} tasks of {limit}, {workers} at once, {cores} each")?;
+        if let Some(job) = report_job {
+            writeln!(out, "report     job {job}, when all tasks are over")?;
+        }
+        writeln!(out, "script     {}", self.folder.join("job.sh").display())?;
+        writeln!(out, "to follow  semfocus slurm status {}", self.dir.display())?;
+        Ok(())
+    }
+}
+
+/// What is given on the command line, and the rest from the profile.
+fn resources(args: &Args) -> Result<(Resources, u16), Error> {
+    let here = std::env::current_dir()?;
+    let SlurmProfile { partition, account, time: limit, mem, cpus, workers, options, setup } =
+        profile::find(&here, args.profile.as_deref())?;
+    let limit =
+        limit.map(|written| time::parse(&written.value).map_err(|message| written.error(message))).transpose()?;
+    let missing = |option: &str, example: &str| {
+        format!(
+            "how {option} is not given\nhelp: give --{example}, or write it into a profile in `.semfocus.toml` (docs/cluster.md \
+             says how to choose)"
+        )
+    };
+    let resources = Resources {
+        partition: args.partition.clone().or(partition),
+        account: args.account.clone().or(account),
+        time: args.time.or(limit).ok_or_else(|| missing("long a job may take", "time 2h"))?,
+        mem: args.mem.clone().or(mem),
+        cpus: args.cpus.or(cpus).unwrap_or(1),
+        options: options.into_iter().chain(args.options.iter().cloned()).collect(),
+        setup,
+    };
+    if resources.time < Duration::from_secs(60) {
+        return Err("Slurm counts the time of jobs in minutes: --time has to be at least 1m".into());
+    }
+    let workers = args.workers.or(workers).ok_or_else(|| missing("many jobs work at once", "workers 8"))?;
+    Ok((resources, workers))
+}
+
+/// Workers that would have nothing to do are not submitted.
+fn sensible_workers(asked: u16, left: usize, trials: usize, cpus: u16) -> u16 {
+    // If nothing is left to train, there is something to measure on the models.
+    let busy = (if left > 0 { left } else { trials }).div_ceil(usize::from(cpus)).max(1);
+    let workers = usize::from(asked).min(busy) as u16;
+    if workers < asked {
+        say!(
+            "{} for {} are enough: {workers} workers at once",
+            counted(usize::from(workers), "job"),
+            counted(left, "trial")
+        );
+    }
+    workers
+}
+
+/// How many tasks the array has.
+fn tasks(args: &Args, estimate: Option<&Estimate>, workers: u16, resources: &Resources) -> Result<u32, Error> {
+    let generations = match (args.generations, estimate) {
+        (Some(generations), _) => generations,
+        (None, Some(estimate)) => plan::generations(estimate, workers, resources.cpus, resources.time),
+        (None, None) => {
+            return Err(
+                "the time that this device takes is not known\nhelp: give --generations, the number of jobs that may \
+                        follow each other in the place of a worker"
+                    .into(),
+            );
+        }
+    };
+    let wanted = generations.saturating_mul(u32::from(workers));
+    let Some(largest) = plan::largest_task() else { return Ok(wanted) };
+    if u32::from(workers) > largest {
+        return Err(format!(
+            "this cluster allows {largest} tasks in an array\nhelp: give --workers {largest} or fewer"
+        )
+        .into());
+    }
+    if wanted > largest {
+        say!(
+            "note: {wanted} tasks would be needed by estimate, and this cluster allows {largest} in an array. When they are \
+             over, the same command submits more; a longer --time or more --cpus needs fewer."
+        );
+    }
+    Ok(wanted.min(largest))
+}
+
+/// A trial that needs more memory than its job has would fail there.
+fn warn_of_memory(resources: &Resources, estimate: &Estimate) {
+    let Some(bytes) = resources.mem.as_deref().and_then(bytes) else { return };
+    if bytes < estimate.memory_bytes {
+        say!(
+            "warning: --mem is {} and the trials of a job need about {} together; they take turns, or fail if one alone does \
+             not fit",
+            crate::text::size(bytes),
+            crate::text::size(estimate.memory_bytes)
+        );
+    }
+}
+
+/// Reads an amount of memory as Slurm does: in mebibytes, or with a unit.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, shift) = match text.char_indices().last()? {
+        (end, 'K' | 'k') => (&text[..end], 10),
+        (end, 'M' | 'm') => (&text[..end], 20),
+        (end, 'G' | 'g') => (&text[..end], 30),
+        (end, 'T' | 't') => (&text[..end], 40),
+        _ => (text, 20),
+    };
+    number.parse::<u64>().ok().filter(|number| *number > 0)?.checked_mul(1 << shift)
+}
+
+/// What Slurm's refusal means, where that is known.
+fn refused(error: CallError) -> Error {
+    let help = match &error {
+        CallError::Refused(_, text) if text.contains("Invalid job array specification") => {
+            "the array has more tasks than this cluster allows (MaxArraySize); give a longer --time, more --cpus, or fewer \
+             --generations"
+        }
+        CallError::Refused(_, text) if text.contains("invalid partition") => "`sinfo` lists the partitions",
+        CallError::Refused(_, text) if text.contains("account") => {
+            "give --account; `sacctmgr show associations user=$USER` may list yours"
+        }
+        CallError::Refused(_, text) if text.contains("time limit") || text.contains("Time limit") => {
+            "`sinfo` lists the time limits of the partitions"
+        }
+        CallError::Refused(..) => "`--print` shows the job script; options of the site go after `--` or into a profile",
+        _ => return error.into(),
+    };
+    format!("{error}\nhelp: {help}").into()
+}
+
+fn number(printed: &str) -> Result<(String, Option<String>), Error> {
+    Submission::parse_number(printed)
+        .ok_or_else(|| format!("`sbatch` printed no number of a job: {}", printed.trim()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_slurm_reads_it() {
+        assert_eq!(["2G", "512", "100M", "3t"].map(bytes), [2 << 30, 512 << 20, 100 << 20, 3 << 40].map(Some));
+        assert_eq!(["", "G", "x", "0", "-1"].map(bytes), [None; 5]);
+    }
+
+    #[test]
+    fn there_are_no_more_workers_than_work() {
+        assert_eq!(sensible_workers(8, 4, 4, 1), 4);
+        assert_eq!(sensible_workers(8, 40, 40, 1), 8);
+        assert_eq!(sensible_workers(8, 9, 9, 4), 3);
+        assert_eq!(sensible_workers(8, 0, 6, 1), 6);
+    }
+}

@@ -1,0 +1,222 @@
+//! The text of job scripts: readable, and ready to be changed and submitted by hand.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::job::signal_lead;
+use crate::Error;
+use crate::time::to_slurm;
+
+/// What every job of a submission asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resources {
+    pub(crate) partition: Option<String>,
+    pub(crate) account: Option<String>,
+    pub(crate) time: Duration,
+    pub(crate) mem: Option<String>,
+    pub(crate) cpus: u16,
+    /// Options of `sbatch`, as they were given.
+    pub(crate) options: Vec<String>,
+    /// Lines before the program starts.
+    pub(crate) setup: Vec<String>,
+}
+
+/// The jobs of a submission.
+pub(crate) struct Scripts<'a> {
+    /// Name of the experiment.
+    pub(crate) name: &'a str,
+    pub(crate) resources: &'a Resources,
+    /// The program, by its full path.
+    pub(crate) program: PathBuf,
+    /// Folder of the run, by its full path.
+    pub(crate) dir: PathBuf,
+    /// Folder for the logs, by its full path.
+    pub(crate) folder: PathBuf,
+    /// Tasks of the array, and how many run at once.
+    pub(crate) tasks: u32,
+    pub(crate) workers: u16,
+    /// Further arguments of `semfocus work`.
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Scripts<'_> {
+    /// The array of workers.
+    pub(crate) fn workers(&self) -> Result<String, Error> {
+        let Resources { time, cpus, mem, .. } = self.resources;
+        let mut text = self.head("", *time, *cpus, mem.as_deref())?;
+        let (tasks, workers) = (self.tasks, self.workers);
+        text += &format!("#SBATCH --array=1-{tasks}%{workers}\n");
+        text += "# A worker stops before its time is up. Should it not know the time, this signal tells it to.\n";
+        text += &format!("#SBATCH --signal=B:TERM@{}\n", signal_lead(*time).as_secs());
+        text += "# A job that was preempted or whose node failed comes back, and its log goes on.\n";
+        text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n";
+        text += &format!("#SBATCH --output={}\n", self.log("%A_%a.log")?);
+        text += &self.options()?;
+        text += &self.setup();
+        text += "# With exec, signals reach the worker and not this shell.\n";
+        let mut arguments = vec!["work", text_of(&self.dir)?];
+        arguments.extend(self.arguments.iter().map(String::as_str));
+        text += &format!("exec {}\n", self.command(&arguments)?);
+        Ok(text)
+    }
+
+    /// The job that writes the report when all workers have ended, however they did.
+    pub(crate) fn report(&self) -> Result<String, Error> {
+        // It draws figures for less than a minute, in less memory than training takes.
+        let time = self.resources.time.min(Duration::from_secs(1800));
+        let mut text = self.head("-report", time, 1, self.resources.mem.as_deref())?;
+        text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n";
+        text += &format!("#SBATCH --output={}\n", self.log("report-%j.log")?);
+        text += &self.options()?;
+        text += &self.setup();
+        let dir = text_of(&self.dir)?;
+        text += &format!("{}\n", self.command(&["compare", dir])?);
+        text += &format!("exec {}\n", self.command(&["report", dir])?);
+        Ok(text)
+    }
+
+    fn head(&self, suffix: &str, time: Duration, cpus: u16, mem: Option<&str>) -> Result<String, Error> {
+        let mut text =
+            "#!/bin/bash\n# Written by `semfocus slurm submit`. To submit it again, changed or not: sbatch FILE\n"
+                .to_owned();
+        let mut option = |name: &str, value: &str| -> Result<(), Error> {
+            text += &format!("#SBATCH --{name}={}\n", quoted(value)?);
+            Ok(())
+        };
+        option("job-name", &format!("semfocus-{}{suffix}", self.name))?;
+        let Resources { partition, account, .. } = self.resources;
+        for (name, value) in [("partition", partition), ("account", account)] {
+            if let Some(value) = value {
+                option(name, value)?;
+            }
+        }
+        option("time", &to_slurm(time))?;
+        option("ntasks", "1")?;
+        option("cpus-per-task", &cpus.to_string())?;
+        if let Some(mem) = mem {
+            option("mem", mem)?;
+        }
+        Ok(text)
+    }
+
+    /// The options that were given, one to a line with its value.
+    fn options(&self) -> Result<String, Error> {
+        let mut lines: Vec<String> = Vec::new();
+        for given in &self.resources.options {
+            let option = quoted(given)?;
+            match lines.last_mut() {
+                _ if given.starts_with('-') => lines.push(option),
+                Some(line) => *line += &format!(" {option}"),
+                None => {
+                    let message = "is no option of sbatch: after `--` come options such as --qos=long";
+                    return Err(format!("{option} {message}").into());
+                }
+            }
+        }
+        Ok(lines.iter().map(|line| format!("#SBATCH {line}\n")).collect())
+    }
+
+    fn setup(&self) -> String {
+        let lines: String = self.resources.setup.iter().map(|line| format!("{line}\n")).collect();
+        format!("\n{lines}")
+    }
+
+    fn log(&self, name: &str) -> Result<String, Error> {
+        // Slurm puts numbers in place of %A and the like.
+        quoted(&format!("{}/{name}", text_of(&self.folder)?.replace('%', "%%")))
+    }
+
+    fn command(&self, arguments: &[&str]) -> Result<String, Error> {
+        let words = [&[text_of(&self.program)?], arguments].concat();
+        Ok(shlex::try_join(words)?)
+    }
+}
+
+fn text_of(path: &Path) -> Result<&str, Error> {
+    path.to_str()
+        .ok_or_else(|| format!("{} cannot be written into a job script: it is not UTF-8", path.display()).into())
+}
+
+/// A value of an option, in quotes if Slurm would divide it otherwise.
+fn quoted(value: &str) -> Result<String, Error> {
+    if value.contains(['"', '\\', '\n', '\'']) {
+        return Err(format!(
+            "`{value}` cannot be written into a job script: it has a quote, a backslash or a line break"
+        )
+        .into());
+    }
+    let is_plain = !value.is_empty() && !value.contains(|letter: char| letter.is_whitespace() || letter == '#');
+    Ok(if is_plain { value.to_owned() } else { format!("\"{value}\"") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scripts(resources: &Resources) -> Scripts<'_> {
+        Scripts {
+            name: "even-pairs",
+            resources,
+            program: "/opt/semfocus".into(),
+            dir: "/data/my runs/x".into(),
+            folder: "/data/my runs/x/slurm/100%".into(),
+            tasks: 24,
+            workers: 8,
+            arguments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_scripts_read_like_this() {
+        let options = ["--qos=long", "-C", "avx512", "--mail-user=a b"].map(str::to_owned).to_vec();
+        let resources = Resources {
+            partition: Some("main".to_owned()),
+            account: Some("ab12".to_owned()),
+            time: Duration::from_secs(7200),
+            mem: Some("2G".to_owned()),
+            cpus: 4,
+            options,
+            setup: vec!["module load gcc".to_owned()],
+        };
+        let expected = r#"#!/bin/bash
+# Written by `semfocus slurm submit`. To submit it again, changed or not: sbatch FILE
+#SBATCH --job-name=semfocus-even-pairs
+#SBATCH --partition=main
+#SBATCH --account=ab12
+#SBATCH --time=02:00:00
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=2G
+#SBATCH --array=1-24%8
+# A worker stops before its time is up. Should it not know the time, this signal tells it to.
+#SBATCH --signal=B:TERM@60
+# A job that was preempted or whose node failed comes back, and its log goes on.
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output="/data/my runs/x/slurm/100%%/%A_%a.log"
+#SBATCH --qos=long
+#SBATCH -C avx512
+#SBATCH "--mail-user=a b"
+
+module load gcc
+# With exec, signals reach the worker and not this shell.
+exec /opt/semfocus work '/data/my runs/x'
+"#;
+        assert_eq!(scripts(&resources).workers().unwrap(), expected);
+        let report = scripts(&resources).report().unwrap();
+        assert!(report.contains("--time=00:30:00\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n"), "{report}");
+        assert!(
+            report.ends_with("compare '/data/my runs/x'\nexec /opt/semfocus report '/data/my runs/x'\n"),
+            "{report}"
+        );
+        assert!(!report.contains("--array") && !report.contains("--signal"), "{report}");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused() {
+        for option in ["--a=\"b\"", "--a=b\nrm x", "word"] {
+            let resources = Resources { options: vec![option.to_owned()], ..Resources::default() };
+            assert!(scripts(&resources).workers().is_err(), "{option}");
+        }
+    }
+}

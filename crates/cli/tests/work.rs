@@ -1,0 +1,207 @@
+//! `semfocus work`: what the jobs of a cluster run.
+#![cfg(unix)]
+
+mod common;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::cluster::{Cluster, output};
+use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, trials};
+
+/// A run of the experiment that nothing disturbs.
+fn undisturbed(scratch: &Scratch, file: &str) -> String {
+    let dir = scratch.path("undisturbed");
+    let output = semfocus(&["run", file, "-o", &dir, "-q"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    dir
+}
+
+/// Waits until the run in a folder has so many epochs on record.
+fn wait_for_epochs(dir: &str, count: usize) {
+    for _ in 0..2000 {
+        let folder = Path::new(dir).join("trials");
+        let records = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let lines = records.filter_map(|trial| std::fs::read_to_string(trial.join("epochs.csv")).ok());
+        // A head, and the untrained model.
+        if lines.map(|text| text.lines().count().saturating_sub(2)).sum::<usize>() >= count {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{dir} does not have {count} epochs after twenty seconds");
+}
+
+#[test]
+fn folders_without_a_run_are_refused_and_finished_ones_left_at_once() {
+    let scratch = Scratch::new("work-folders");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    for (folder, reason) in [("nowhere", "there is no such folder"), ("empty", "it has no experiment.toml")] {
+        let output = semfocus(&["work", &scratch.path(folder)]);
+        assert_eq!(output.code, 1, "{}", output.stderr);
+        assert!(output.stderr.contains(reason), "{}", output.stderr);
+    }
+    assert_eq!(std::fs::read_dir(scratch.path("empty")).unwrap().count(), 0, "nothing was written");
+    let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 2"));
+    let dir = undisturbed(&scratch, &file);
+    let before = trials(&dir).iter().map(|trial| epochs(trial)).collect::<Vec<_>>();
+    let output = semfocus(&["work", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("nothing is left to do"), "{}", output.stderr);
+    assert_eq!(trials(&dir).iter().map(|trial| epochs(trial)).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn workers_share_a_prepared_run() {
+    let scratch = Scratch::new("work-shared");
+    let cluster = Cluster::new(&scratch);
+    let dir = cluster.submitted(SMALL);
+    assert!(!Path::new(&dir).join("trials").read_dir().unwrap().any(|entry| entry.unwrap().path().is_dir()));
+    let task = [("SLURM_JOB_ID", "101"), ("SLURM_CPUS_PER_TASK", "1")];
+    let workers = [0, 1].map(|_| cluster.start(&["work", &dir], &task));
+    for worker in workers.map(output) {
+        assert_eq!(worker.code, 0, "{}", worker.stderr);
+        assert!(worker.stderr.contains("in Slurm job 101"), "{}", worker.stderr);
+    }
+    assert_same_bits(&undisturbed(&scratch, &scratch.path("small.toml")), &dir);
+    for trial in trials(&dir) {
+        let environment: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(trial.join("env.json")).unwrap()).unwrap();
+        assert_eq!((&environment["threads"], &environment["jobs"]), (&1.into(), &1.into()), "{environment}");
+    }
+}
+
+#[test]
+fn signals_of_clusters_are_requests_to_stop() {
+    let scratch = Scratch::new("work-signals");
+    let cluster = Cluster::new(&scratch);
+    let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 60"));
+    let job = [("SLURM_JOB_ID", "101")];
+    let mut epochs_before = 0;
+    // In a job of Slurm it is no failure to be asked to stop, except by a person.
+    for (number, (name, variables, code)) in [
+        ("USR1", &job[..], 0),
+        ("USR2", &job, 0),
+        ("XCPU", &job, 0),
+        ("TERM", &job, 0),
+        ("INT", &job, 130),
+        ("USR1", &[], 130),
+        ("XCPU", &[], 130),
+        ("TERM", &[], 130),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let worker = cluster.start(&["work", &dir, "-j", "1"], variables);
+        wait_for_epochs(&dir, epochs_before + 2);
+        signal(&worker, name);
+        if code == 0 {
+            signal(&worker, name); // clusters repeat it
+        }
+        let worker = output(worker);
+        assert_eq!(worker.code, code, "{number} {name}: {}", worker.stderr);
+        assert!(worker.stderr.contains("progress is saved"), "{}", worker.stderr);
+        assert_eq!(
+            worker.stderr.contains(&format!("Slurm asked for it (signal {name})")),
+            code == 0,
+            "{}",
+            worker.stderr
+        );
+        epochs_before = trials(&dir).iter().map(|trial| epochs(trial).len() - 1).sum();
+        assert!(epochs_before < 240, "the run is too short for this test");
+    }
+    let output = semfocus(&["work", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_same_bits(&undisturbed(&scratch, &scratch.path("small.toml")), &dir);
+}
+
+#[test]
+fn a_run_saves_when_a_cluster_asks_it_to_stop() {
+    let scratch = Scratch::new("run-signals");
+    let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 60"));
+    let dir = scratch.path("run");
+    for (number, name) in ["USR1", "USR2", "XCPU"].into_iter().enumerate() {
+        let before = if number == 0 { 0 } else { trials(&dir).iter().map(|trial| epochs(trial).len() - 1).sum() };
+        let run = common::start(&["run", &file, "-o", &dir, "-j", "1", "-q"]);
+        wait_for_epochs(&dir, before + 2);
+        signal(&run, name);
+        let run = output(run);
+        assert_eq!(run.code, 130, "{name}: {}", run.stderr);
+        assert!(run.stderr.contains("progress is saved"), "{name}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_worker_stops_when_its_time_is_up() {
+    let scratch = Scratch::new("work-time");
+    let cluster = Cluster::new(&scratch);
+    let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 400").replace("seeds = 2", "seeds = 1"));
+    let began = Instant::now();
+    let worker = semfocus(&["work", &dir, "--time", "1s"]);
+    assert_eq!(worker.code, 0, "{}", worker.stderr);
+    assert!(worker.stderr.contains("Stopped: the time is up; progress is saved"), "{}", worker.stderr);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // In a job, half of the four seconds that are left; later jobs have more to spare.
+    cluster.says("squeue", "0:04\n");
+    let task = [("SLURM_JOB_ID", "107"), ("SLURM_ARRAY_JOB_ID", "101"), ("SLURM_ARRAY_TASK_ID", "6")];
+    cluster.calls();
+    let worker = cluster.semfocus_with(&["work", &dir], &task);
+    assert_eq!(worker.code, 0, "{}", worker.stderr);
+    assert!(worker.stderr.contains("in Slurm job 101_6 for 0:02"), "{}", worker.stderr);
+    assert!(worker.stderr.contains("the time is up"), "{}", worker.stderr);
+    assert_eq!(cluster.calls(), "squeue -h -j 101_6 -o %L\n", "Slurm is asked once");
+    // Newer versions of Slurm tell the job themselves.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let ends = (now + 4).to_string();
+    let worker = cluster.semfocus_with(&["work", &dir], &[task[0], ("SLURM_JOB_END_TIME", &ends)]);
+    assert_eq!(worker.code, 0, "{}", worker.stderr);
+    assert!(worker.stderr.contains("the time is up"), "{}", worker.stderr);
+    assert_eq!(cluster.calls(), "");
+    let run = semfocus(&["status", &dir, "--json"]).stdout;
+    assert!(run.contains("\"state\": \"interrupted\""), "{run}");
+}
+
+#[test]
+fn a_trial_that_does_not_fit_into_the_memory_of_its_job_fails() {
+    let scratch = Scratch::new("work-memory");
+    let cluster = Cluster::new(&scratch);
+    let dir = cluster.submitted(&SMALL.replace("train = 400", "train = 40000").replace("epochs = 12", "epochs = 1"));
+    let job = [("SLURM_JOB_ID", "101"), ("SLURM_MEM_PER_NODE", "1")];
+    let worker = cluster.semfocus_with(&["work", &dir, "-q"], &job);
+    assert_eq!(worker.code, 3, "{}", worker.stderr);
+    assert!(worker.stderr.contains("of memory"), "{}", worker.stderr);
+}
+
+#[test]
+fn workers_measure_what_the_folder_asks_for() {
+    let scratch = Scratch::new("work-measure");
+    let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 2"));
+    let dir = undisturbed(&scratch, &file);
+    let wrong = semfocus(&["work", &dir, "--probe=--smaples 5"]);
+    assert_eq!(wrong.code, 1, "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("options of `semfocus probe`") && wrong.stderr.contains("--smaples"),
+        "{}",
+        wrong.stderr
+    );
+    let options = ["--probe=--samples 5", "--landscape=--grid 3 --samples 5", "--sharpness=--samples 5 --probes 2"];
+    let worker = semfocus(&[&["work", &dir][..], &options].concat());
+    assert_eq!(worker.code, 0, "{}", worker.stderr);
+    let found = || {
+        let lines =
+            |trial: &Path, name: &str| std::fs::read_to_string(trial.join(name)).map_or(0, |text| text.lines().count());
+        let surfaces = |trial: &Path| std::fs::read_dir(trial.join("surfaces")).map_or(0, Iterator::count);
+        let count = |trial: &std::path::PathBuf| {
+            (lines(trial, "probes.jsonl"), surfaces(trial), lines(trial, "sharpness.jsonl"))
+        };
+        trials(&dir).iter().map(count).collect::<Vec<_>>()
+    };
+    // Probes are of all seeds, the others of the first.
+    let all = found();
+    assert!(all.iter().all(|(probes, _, _)| *probes == 1), "{all:?}");
+    assert_eq!(all.iter().filter(|(_, surfaces, sharpness)| (*surfaces, *sharpness) == (1, 1)).count(), 2, "{all:?}");
+    // Another worker finds it done: nothing is measured twice.
+    let worker = semfocus(&["work", &dir]);
+    assert_eq!(worker.code, 0, "{}", worker.stderr);
+    assert_eq!(found(), all);
+}
