@@ -8,7 +8,7 @@ use semfocus_analysis::evidence::robustness::robustness;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::tuned::BestOfGrid;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
-use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
+use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence, Unit};
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{Session, State, Store};
@@ -224,6 +224,27 @@ fn a_grid_is_summarised() {
     assert_eq!((topk.points, topk.slower), (3, 0));
     assert_eq!(topk.min, Some((Ratio::Exactly(1.0), "blocks = 1".to_owned())));
     assert_eq!(topk.max, Some((Ratio::Exactly(3.0), "blocks = 3".to_owned())));
+}
+
+#[test]
+fn times_are_counted_in_steps_where_an_epoch_is_a_number_of_steps() {
+    for (setting, unit, words) in [
+        ("", Unit::Epochs, "learns faster, 2.0 times fewer epochs"),
+        ("training.evaluate_every = 200\n", Unit::Steps(200), "learns faster, 2.0 times fewer steps"),
+    ] {
+        let scratch = Scratch::new("evidence-steps");
+        let file = scratch.path().join("steps.toml");
+        std::fs::write(&file, format!("claim = \"x\"\nbase = \"even-pairs\"\n{setting}")).unwrap();
+        let experiment = experiment(file.to_str().unwrap(), &["full", "topk:5"], 5);
+        let store = fixture::store(&scratch.path().join("run"), &experiment, |trial| {
+            Some(jump(if trial.mechanism == "full" { 12 } else { 6 }))
+        });
+        let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
+        assert_eq!(evidence.unit(), unit);
+        let said = &mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap().learning.words;
+        assert!(said.starts_with(words), "{said}");
+    }
+    assert_eq!((Unit::Steps(200).count(1.5), Unit::Epochs.count(1.5)), (300.0, 1.5));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use semfocus_analysis::evidence::robustness::{Robustness, point_name, robustness
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
-use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
+use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use serde::Serialize;
 
 use crate::talk::Colour;
@@ -157,14 +157,16 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
     if !evidence.has_learned_nothing() {
         print_over_grid(evidence, width, out)?;
     }
+    let unit = evidence.unit();
     let text = format!(
-        "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: epochs of {} \
-         / epochs of the mechanism, median over seeds of the ratios.",
+        "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: {0} of {1} \
+         / {0} of the mechanism, median over seeds of the ratios.",
+        unit.name(),
         name_of(&evidence.baseline)
     );
-    match evidence.steps_per_epoch() {
-        None => paragraph(out, "", &text),
-        Some(steps) => paragraph(out, "", &format!("An epoch is {}. {text}", counted(steps as usize, "step"))),
+    match unit {
+        Unit::Epochs => paragraph(out, "", &text),
+        Unit::Steps(steps) => paragraph(out, "", &format!("An epoch is {}. {text}", counted(steps as usize, "step"))),
     }
 }
 
@@ -205,7 +207,7 @@ fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &m
     writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
     print_heading(evidence, width, out)?;
     for mechanism in &point.mechanisms {
-        print_row(mechanism, evidence.steps_per_epoch(), width, out)?;
+        print_row(mechanism, evidence.unit(), width, out)?;
     }
     print_notes(&point.mechanisms, out)?;
     writeln!(out)?;
@@ -246,7 +248,7 @@ fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) ->
     writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
     print_heading(evidence, width, out)?;
     for Tuned { evidence: mechanism, .. } in &mechanisms {
-        print_row(mechanism, evidence.steps_per_epoch(), width, out)?;
+        print_row(mechanism, evidence.unit(), width, out)?;
     }
     writeln!(out)?;
     for Tuned { point, evidence: mechanism } in &mechanisms {
@@ -292,10 +294,9 @@ pub(crate) fn print_pairs(evidence: &Evidence, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// What the medians of a table count: steps, where an epoch is a number of steps, or epochs.
+/// What the medians of a table count.
 fn to_goal(evidence: &Evidence) -> String {
-    let unit = if evidence.steps_per_epoch().is_some() { "steps" } else { "epochs" };
-    format!("{unit} to {}", goal_name(evidence))
+    format!("{} to {}", evidence.unit().name(), goal_name(evidence))
 }
 
 /// `95 % training accuracy`, or the goal as it is written.
@@ -306,13 +307,12 @@ fn goal_name(evidence: &Evidence) -> String {
     evidence.goal.to_string()
 }
 
-fn print_row(row: &MechanismEvidence, steps: Option<u64>, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    let steps = steps.unwrap_or(1);
-    let median = match row.median_epochs_to_target.map(|epochs| epochs * steps as f64) {
+fn print_row(row: &MechanismEvidence, unit: Unit, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let median = match row.median_epochs_to_target.map(|epochs| unit.count(epochs)) {
         _ if row.seeds == 0 => "–".to_owned(),
         Some(time) if time.fract() == 0.0 => format!("{time:.0}"),
         Some(time) => format!("{time:.1}"),
-        None => format!("> {}", row.epochs as u64 * steps),
+        None => format!("> {}", unit.count(row.epochs as f64)),
     };
     // A trial that diverged in its first epoch has not reached the target either.
     let trials = row.seeds.max(row.planned - row.unfinished);
@@ -340,6 +340,7 @@ fn print_notes(rows: &[MechanismEvidence], out: &mut dyn Write) -> io::Result<()
 
 /// The numbers behind the verdicts.
 pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    let unit = evidence.unit();
     for point in &evidence.points {
         if !point.point.is_empty() {
             writeln!(out, "\n{}", point_name(&point.point))?;
@@ -348,7 +349,7 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
             out,
             "{:15}{:>19}{:>12}{:>12}{:>7}{:>7}{:>7}",
             format!("against {}", evidence.baseline),
-            "epochs",
+            unit.name(),
             "FLOPs",
             "time",
             "saved",
@@ -364,7 +365,13 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
                 }
                 other => ratio(other),
             };
-            let saved = comparison.epochs_saved.map_or_else(|| "–".to_owned(), |saved| format!("{saved:.1}"));
+            let saved = comparison.epochs_saved.map_or_else(
+                || "–".to_owned(),
+                |saved| match unit {
+                    Unit::Epochs => format!("{saved:.1}"),
+                    Unit::Steps(_) => format!("{:.0}", unit.count(saved)),
+                },
+            );
             writeln!(
                 out,
                 "{:15}{epochs:>19}{:>12}{:>12}{saved:>7}{:>7.3}{:>7.3}",
@@ -378,9 +385,10 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
     }
     writeln!(out)?;
     let text = format!(
-        "epochs, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached the \
-         target; saved: restricted mean epochs of {} minus those of the {}; p: permutation log-rank test; Holm: p after Holm's \
+        "{0}, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached the \
+         target; saved: restricted mean {0} of {1} minus those of the {2}; p: permutation log-rank test; Holm: p after Holm's \
          correction.",
+        unit.name(),
         name_of(&evidence.baseline),
         row_name(evidence),
     );

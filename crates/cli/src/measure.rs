@@ -8,12 +8,15 @@ use semfocus_core::Experiment;
 use semfocus_core::experiment::Step;
 use semfocus_lab::Lab;
 use semfocus_lab::jobs::Job;
-use semfocus_store::files;
+use semfocus_store::{State, Store, files};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::commands::{landscape, probe, sharpness};
 use crate::talk::say;
+
+/// The device on which it can always be seen what is left to measure.
+const CPU: &str = "cpu";
 
 /// What to measure, on the command line.
 #[derive(Debug, ClapArgs)]
@@ -78,18 +81,23 @@ impl Measurements {
         *self == Measurements::default()
     }
 
+    /// What is asked for now and what the folder asks for.
+    pub(crate) fn joined(&self, dir: &Path) -> Result<Self, Error> {
+        let (now, before) = (self.clone(), Measurements::read(dir)?);
+        Ok(Measurements {
+            probe: now.probe.or(before.probe),
+            landscape: now.landscape.or(before.landscape),
+            sharpness: now.sharpness.or(before.sharpness),
+        })
+    }
+
     /// Adds what is asked for now to what the folder asks for, and keeps it there.
-    pub(crate) fn keep(self, dir: &Path) -> Result<(), Error> {
+    pub(crate) fn keep(&self, dir: &Path) -> Result<(), Error> {
         if self.is_empty() {
             return Ok(());
         }
-        let before = Measurements::read(dir)?;
-        let joined = Measurements {
-            probe: self.probe.or_else(|| before.probe.clone()),
-            landscape: self.landscape.or_else(|| before.landscape.clone()),
-            sharpness: self.sharpness.or_else(|| before.sharpness.clone()),
-        };
-        if joined == before {
+        let joined = self.joined(dir)?;
+        if joined == Measurements::read(dir)? {
             return Ok(());
         }
         let text = format!(
@@ -101,13 +109,13 @@ impl Measurements {
 
     fn check(&self, dir: &Path) -> Result<(), Error> {
         if let Some(options) = &self.probe {
-            parse::<probe::Args>("probe", options, dir)?;
+            parse::<probe::Args>("probe", options, dir, CPU)?;
         }
         if let Some(options) = &self.landscape {
-            parse::<landscape::Args>("landscape", options, dir)?;
+            parse::<landscape::Args>("landscape", options, dir, CPU)?;
         }
         if let Some(options) = &self.sharpness {
-            parse::<sharpness::Args>("sharpness", options, dir)?;
+            parse::<sharpness::Args>("sharpness", options, dir, CPU)?;
         }
         Ok(())
     }
@@ -134,15 +142,43 @@ pub(crate) struct MeasureStep {
 }
 
 impl MeasureStep {
-    /// Its jobs on the models of a run. Reading the models takes time and memory, so it is done for one step after the other.
-    pub(crate) fn stage(&self, lab: &Lab, dir: &Path) -> Result<Stage, Error> {
+    /// Its jobs on the models of a run, which are on this device. Reading the models takes time and memory, so it is done for one
+    /// step after the other.
+    pub(crate) fn stage(&self, lab: &Lab, dir: &Path, device: &str) -> Result<Stage, Error> {
         let MeasureStep { command, options } = self;
         Ok(match *command {
-            "probe" => ("models", probe::jobs(&parse(command, options, dir)?, lab)?),
-            "landscape" => ("cells", landscape::jobs(&parse(command, options, dir)?, lab)?),
-            _ => ("products", sharpness::jobs(&parse("sharpness", options, dir)?, lab)?),
+            "probe" => ("models", probe::jobs(&parse(command, options, dir, device)?, lab)?),
+            "landscape" => ("cells", landscape::jobs(&parse(command, options, dir, device)?, lab)?),
+            _ => ("products", sharpness::jobs(&parse("sharpness", options, dir, device)?, lab)?),
         })
     }
+
+    /// Whether it has jobs that are not over. What is on record does not depend on the device.
+    fn is_left(&self, lab: &Lab, dir: &Path) -> Result<bool, Error> {
+        for job in self.stage(lab, dir, CPU)?.1 {
+            if job.state_if_over()?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether workers would find something to measure in a run whose trials are over.
+pub(crate) fn is_left(steps: &[MeasureStep], lab: &Lab, dir: &Path) -> Result<bool, Error> {
+    if steps.is_empty() || !Store::is_store(dir) {
+        return Ok(false);
+    }
+    let has_model = |state: State| state.is_over() && state != State::Diverged;
+    if !Store::open(dir)?.read()?.trials.iter().any(|trial| has_model(trial.state)) {
+        return Ok(false);
+    }
+    for step in steps {
+        if step.is_left(lab, dir)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Says what is going to be measured.
@@ -153,9 +189,15 @@ pub(crate) fn introduce(steps: &[MeasureStep]) {
     }
 }
 
-/// The arguments of a command from its options and the folder of a run.
-fn parse<A: ClapArgs + FromArgMatches>(name: &'static str, options: &str, dir: &Path) -> Result<A, Error> {
-    let words = shlex::split(options).ok_or_else(|| format!("`{options}`: a quote is not closed"))?;
+/// The arguments of a command from its options, the folder of a run and the device of the worker.
+fn parse<A: ClapArgs + FromArgMatches>(
+    name: &'static str,
+    options: &str,
+    dir: &Path,
+    device: &str,
+) -> Result<A, Error> {
+    let mut words = shlex::split(options).ok_or_else(|| format!("`{options}`: a quote is not closed"))?;
+    words.extend(["--device".to_owned(), device.to_owned()]);
     Ok(arguments(words, dir).map_err(|reason| {
         format!("options of `semfocus {name}`: {reason}\nhelp: `semfocus {name} --help` lists them")
     })?)
@@ -201,9 +243,20 @@ mod tests {
             step("sharpness", "--samples 7 --fast"),
         ];
         assert_eq!(measurements.steps(&experiment), expected);
-        for (wrong, message) in [("--smaples 20", "--smaples"), ("--samples x", "invalid value"), ("'", "quote")] {
+        // The device is that of the worker.
+        let mistakes = [
+            ("--smaples 20", "--smaples"),
+            ("--samples x", "invalid value"),
+            ("'", "quote"),
+            ("--device cpu", "--device <DEVICE>' cannot be used multiple times"),
+        ];
+        for (wrong, message) in mistakes {
             let error = asked(Some(wrong), None).get().unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
+        }
+        for step in expected {
+            let error = step.stage(&Lab::standard(), Path::new("DIR"), "abacus").err().unwrap().to_string();
+            assert!(error.contains("there is no device `abacus`"), "{error}");
         }
         assert!(asked(None, None).get().unwrap().is_empty());
     }

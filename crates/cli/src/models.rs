@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_core::{Known, MechanismList, Point};
 use semfocus_lab::jobs::{Executor, Job, Sharing};
-use semfocus_lab::{Device, Lab, TrainedModel};
+use semfocus_lab::{Device, Lab, TrainedModel, Trial};
 use semfocus_nn::InstructionSet;
 use semfocus_store::{CheckpointName, Contents, End, Locks, Program, Session, State, Store, StoredTrial, TrialFolder};
 
@@ -93,6 +93,24 @@ impl ModelArgs {
             (_, result) => result?,
         };
         Ok(Target { folder, trained, point })
+    }
+
+    /// Those of the trials of a run that is yet to be made whose models will be chosen. `seeds` is the default of `--seeds`.
+    pub(crate) fn among<'a>(&self, trials: &[&'a Trial], seeds: usize) -> Vec<&'a Trial> {
+        let mut first = Vec::new();
+        for trial in trials {
+            if !first.contains(&trial.settings.seed) {
+                first.push(trial.settings.seed);
+            }
+        }
+        first.truncate(self.seeds.map_or(seeds, usize::from));
+        let mut chosen = self.mechanisms.iter().flat_map(|list| &list.0).peekable();
+        let names: Option<Vec<&String>> = chosen.peek().is_some().then(|| chosen.collect());
+        let is_chosen = |trial: &&Trial| {
+            let settings = &trial.settings;
+            first.contains(&settings.seed) && names.as_ref().is_none_or(|names| names.contains(&&settings.mechanism))
+        };
+        trials.iter().copied().filter(is_chosen).collect()
     }
 
     /// How the folders of the models are taken.

@@ -107,7 +107,7 @@ fn grid_points_are_shown_wherever_results_are() {
     assert_eq!(semfocus(&["report", &dir]).code, 0);
     let page = std::fs::read_to_string(std::path::Path::new(&dir).join("report.html")).unwrap();
     assert!(page.contains("topk:3, relu</b>"), "findings name the point");
-    assert!(page.contains("one surface was compared, which cannot tell"), "no ratio without its spread");
+    assert!(page.contains("one seed was compared, which cannot tell"), "no ratio without its spread");
 }
 
 #[test]

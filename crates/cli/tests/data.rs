@@ -33,7 +33,7 @@ impl Drop for Folder {
     }
 }
 
-const TASKS: [&str; 8] = [
+const TASKS: [&str; 9] = [
     "listops",
     "parity",
     "even-pairs",
@@ -42,6 +42,7 @@ const TASKS: [&str; 8] = [
     "stack-manipulation",
     "modular-arithmetic",
     "solve-equation",
+    "flip-flop",
 ];
 
 fn assert_narrow(text: &str) {

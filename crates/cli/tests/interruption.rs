@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use semfocus_store::{Locks, Taken};
 
-use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, start, trials};
+use common::{SMALL, Scratch, Talk, assert_same_bits, epochs, semfocus, signal, start, trials, wait_until};
 
 /// A run that nobody disturbs.
 fn undisturbed(scratch: &Scratch, file: &str) -> String {
@@ -113,15 +113,13 @@ fn a_causal_run_that_is_killed_and_resumed_gives_the_same_bits() {
 
 /// Waits until a process works on a trial.
 fn wait_for_a_trial(dir: &str) {
-    let begun =
-        || Path::new(dir).join("trials").is_dir() && trials(dir).iter().any(|trial| trial.join("env.json").is_file());
-    for _ in 0..1000 {
-        if begun() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("no trial has begun after ten seconds");
+    wait_for_trials(dir, 1);
+}
+
+/// Waits until so many trials have begun.
+fn wait_for_trials(dir: &str, count: usize) {
+    let begun = || trials(dir).iter().filter(|trial| trial.join("env.json").is_file()).count();
+    wait_until("trials have begun", || Path::new(dir).join("trials").is_dir() && begun() >= count);
 }
 
 #[test]
@@ -233,7 +231,15 @@ fn two_processes_share_a_run() {
     let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 25"));
     let expected = undisturbed(&scratch, &file);
     let dir = scratch.path("both");
-    let both = [0, 1].map(|_| start(&["run", &file, "-o", &dir, "-j", "1"]));
+    let run = || start(&["run", &file, "-o", &dir, "-j", "1"]);
+    let first = run();
+    wait_for_a_trial(&dir);
+    // However busy the machine is, the first one has not done everything when the second one comes.
+    signal(&first, "STOP");
+    let second = run();
+    wait_for_trials(&dir, 2);
+    signal(&first, "CONT");
+    let both = [first, second];
     let outputs = both.map(|child| child.wait_with_output().unwrap());
     let talk = outputs.each_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{talk:?}");
@@ -255,14 +261,15 @@ fn a_process_takes_over_from_one_that_dies() {
     let dir = scratch.path("run");
     let first = start(&["run", &file, "-o", &dir]);
     wait_for_a_trial(&dir);
-    let second = start(&["run", &file, "-o", &dir]);
-    std::thread::sleep(Duration::from_millis(250));
+    // It stands still, but it lives.
+    signal(&first, "STOP");
+    let mut second = start(&["run", &file, "-o", &dir]);
+    let talk = Talk::of(&mut second);
+    talk.wait_for("1 job is held by process");
     signal(&first, "KILL");
     first.wait_with_output().unwrap();
     let output = second.wait_with_output().unwrap();
-    let talk = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{talk}");
-    assert!(talk.contains("1 job is held by process"), "{talk}");
+    assert_eq!(output.status.code(), Some(0), "{}", talk.end());
     assert_same_bits(&expected, &dir);
 }
 
@@ -275,7 +282,7 @@ fn another_process_sees_the_steps_of_a_running_trial() {
     let child = start(&["run", &file, "-o", &dir]);
     wait_for_a_trial(&dir);
     let mut seen = serde_json::Value::Null;
-    for _ in 0..600 {
+    for _ in 0..2400 {
         let status = semfocus(&["status", &dir, "--json"]);
         assert_eq!(status.code, 0, "{}", status.stderr);
         let report: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
@@ -308,9 +315,12 @@ fn a_process_whose_trial_is_removed_stops_writing_to_it() {
     let dir = scratch.path("removed");
     let child = start(&["run", &file, "-o", &dir, "--epochs", "3", "-j", "1"]);
     wait_for_a_trial(&dir);
+    signal(&child, "STOP");
     let trial = trials(&dir)[0].clone();
-    // The process may write a file while the folder is being emptied.
+    assert!(!trial.join("epochs.csv").exists() || epochs(&trial).len() < 4, "the trial is too short for this test");
+    // It may take a moment until the process stands still, and it may write a file while the folder is being emptied.
     while std::fs::remove_dir_all(&trial).is_err() && trial.exists() {}
+    signal(&child, "CONT");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!trial.join("epochs.csv").exists(), "nothing is mixed into the folder of another process");
@@ -326,14 +336,14 @@ fn waiting_for_a_held_folder_is_said_and_can_be_ended() {
     let Taken::Lease(_lease) = Locks::flock().take(&Path::new(&dir).join("trials")).unwrap() else {
         panic!("nobody has it")
     };
-    let child = start(&["run", &file, "-o", &dir]);
-    std::thread::sleep(Duration::from_secs(4));
+    let mut child = start(&["run", &file, "-o", &dir]);
+    let talk = Talk::of(&mut child);
+    talk.wait_for("Ctrl-C ends the waiting");
     signal(&child, "INT");
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    let holder = format!("which is held by process {}", std::process::id());
-    assert!(said.contains(&holder) && said.contains("Ctrl-C ends the waiting"), "{said}");
+    let status = child.wait().unwrap();
+    let said = talk.end();
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains(&format!("which is held by process {}", std::process::id())), "{said}");
 }
 
 #[test]
@@ -360,7 +370,7 @@ fn leases_give_the_same_bits_and_say_that_they_are_used() {
     }
     // A process of this machine that was killed is noticed at once, long before its lease ends.
     let killed = scratch.path("killed");
-    let mut child = start(&["run", &file, "-o", &killed, "-q", "--lock", "lease", "--epochs", "300", "-j", "1"]);
+    let mut child = start(&["run", &file, "-o", &killed, "-q", "--lock", "lease", "--epochs", "3000", "-j", "1"]);
     wait_for_a_trial(&killed);
     let status = semfocus(&["status", &killed, "--json"]).stdout;
     assert!(status.contains(&format!("process {} on ", child.id())), "{status}");

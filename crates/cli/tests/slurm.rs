@@ -119,6 +119,51 @@ fn what_squeue_has_forgotten_comes_from_the_accounts() {
 }
 
 #[test]
+fn measurements_that_are_left_are_submitted() {
+    let scratch = Scratch::new("slurm-measure");
+    let small = SMALL.replace("epochs = 12", "epochs = 1");
+    scratch.file("small.toml", &format!("{small}\n[after.sharpness]\nsamples = 5\nprobes = 2\n"));
+    let cluster = Cluster::new(&scratch);
+    let submit = || cluster.semfocus(&SUBMIT);
+    let status = || cluster.semfocus(&["slurm", "status", "run"]);
+    let left = |json: &str| serde_json::from_str::<Value>(json).unwrap()["measurements_left"].clone();
+    let json = || left(&cluster.semfocus(&["slurm", "status", "run", "--json"]).stdout);
+    assert_eq!(submit().code, 0);
+    assert_eq!(json(), Value::Null, "nothing is trained");
+    // All trials are trained, and nothing is measured, as after a time limit.
+    let trained = cluster.semfocus(&["run", "small.toml", "-o", "trained", "-q"]);
+    assert_eq!(trained.code, 0, "{}", trained.stderr);
+    std::fs::remove_dir_all(scratch.path("run/trials")).unwrap();
+    std::fs::rename(scratch.path("trained/trials"), scratch.path("run/trials")).unwrap();
+    for trial in common::trials(&scratch.path("run")) {
+        let _ = std::fs::remove_file(trial.join("sharpness.jsonl"));
+    }
+    assert_eq!(json(), Value::Bool(true));
+    let output = status();
+    assert!(output.stdout.contains("No job is queued, and measurements are left."), "{}", output.stdout);
+    let output = submit();
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    // Nobody knows how long it takes, so that others follow.
+    assert!(output.stdout.contains("array 103: 6 tasks of 2:00:00, 3 at once"), "{}{}", output.stdout, output.stderr);
+    cluster.says("squeue", "103|1|RUNNING|None|3:10|1:56:50|n1\n");
+    let output = status();
+    assert!(output.stdout.contains("All trials are over; measurements are left."), "{}", output.stdout);
+    cluster.says("squeue", "");
+    let work = || cluster.semfocus(&["work", "run"]);
+    assert_eq!(work().code, 0);
+    assert_eq!(json(), Value::Bool(false));
+    assert!(status().stdout.contains("All trials are over. To write the report"), "{}", status().stdout);
+    let output = submit();
+    assert!(output.stderr.contains("all trials are over and measured: nothing is submitted"), "{}", output.stderr);
+    // What an earlier command asked for counts, too, and so does what this one asks for.
+    let probe = || cluster.semfocus(&[&SUBMIT[..], &["--probe=--samples 5"]].concat());
+    assert!(probe().stdout.contains("array 105: "));
+    assert!(submit().stdout.contains("array 107: "));
+    assert_eq!(work().code, 0);
+    assert!(probe().stderr.contains("all trials are over and measured: nothing is submitted"));
+}
+
+#[test]
 fn nothing_is_written_for_a_look_at_the_script_or_the_queue() {
     let scratch = Scratch::new("slurm-print");
     scratch.file("small.toml", SMALL);

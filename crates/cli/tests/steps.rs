@@ -192,7 +192,10 @@ fn new_examples_for_every_step_are_trained_on_evaluated_and_reported() {
         assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
     }
     let page = std::fs::read_to_string(Path::new(&dir).join("report.html")).unwrap();
-    for part in ["An epoch is 10 training steps.", "<dt>data.online</dt><dd>true (not the default)</dd>"] {
+    for part in [
+        "An epoch is 10 training steps in this run; times to the target are counted in steps.",
+        "<dt>data.online</dt><dd>true (not the default)</dd>",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("lr_factor"), "settings that go without saying are not listed");

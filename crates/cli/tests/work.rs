@@ -4,10 +4,10 @@
 mod common;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::cluster::{Cluster, output};
-use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, trials};
+use common::{PATIENCE, SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, trials, wait_until};
 
 /// A run of the experiment that nothing disturbs.
 fn undisturbed(scratch: &Scratch, file: &str) -> String {
@@ -17,19 +17,18 @@ fn undisturbed(scratch: &Scratch, file: &str) -> String {
     dir
 }
 
+/// Epochs that the run in a folder has on record, if it has begun.
+fn recorded_epochs(dir: &str) -> usize {
+    let folder = Path::new(dir).join("trials");
+    let records = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let lines = records.filter_map(|trial| std::fs::read_to_string(trial.join("epochs.csv")).ok());
+    // A head, and the untrained model.
+    lines.map(|text| text.lines().count().saturating_sub(2)).sum()
+}
+
 /// Waits until the run in a folder has so many epochs on record.
 fn wait_for_epochs(dir: &str, count: usize) {
-    for _ in 0..2000 {
-        let folder = Path::new(dir).join("trials");
-        let records = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let lines = records.filter_map(|trial| std::fs::read_to_string(trial.join("epochs.csv")).ok());
-        // A head, and the untrained model.
-        if lines.map(|text| text.lines().count().saturating_sub(2)).sum::<usize>() >= count {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{dir} does not have {count} epochs after twenty seconds");
+    wait_until(&format!("{dir} has {count} epochs"), || recorded_epochs(dir) >= count);
 }
 
 #[test]
@@ -107,7 +106,7 @@ fn signals_of_clusters_are_requests_to_stop() {
             "{}",
             worker.stderr
         );
-        epochs_before = trials(&dir).iter().map(|trial| epochs(trial).len() - 1).sum();
+        epochs_before = recorded_epochs(&dir);
         assert!(epochs_before < 240, "the run is too short for this test");
     }
     let output = semfocus(&["work", &dir]);
@@ -120,8 +119,8 @@ fn a_run_saves_when_a_cluster_asks_it_to_stop() {
     let scratch = Scratch::new("run-signals");
     let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 60"));
     let dir = scratch.path("run");
-    for (number, name) in ["USR1", "USR2", "XCPU"].into_iter().enumerate() {
-        let before = if number == 0 { 0 } else { trials(&dir).iter().map(|trial| epochs(trial).len() - 1).sum() };
+    for name in ["USR1", "USR2", "XCPU"] {
+        let before = recorded_epochs(&dir);
         let run = common::start(&["run", &file, "-o", &dir, "-j", "1", "-q"]);
         wait_for_epochs(&dir, before + 2);
         signal(&run, name);
@@ -135,12 +134,13 @@ fn a_run_saves_when_a_cluster_asks_it_to_stop() {
 fn a_worker_stops_when_its_time_is_up() {
     let scratch = Scratch::new("work-time");
     let cluster = Cluster::new(&scratch);
-    let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 400").replace("seeds = 2", "seeds = 1"));
+    // More than any machine trains in these few seconds.
+    let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 100000").replace("seeds = 2", "seeds = 1"));
     let began = Instant::now();
     let worker = semfocus(&["work", &dir, "--time", "1s"]);
     assert_eq!(worker.code, 0, "{}", worker.stderr);
     assert!(worker.stderr.contains("Stopped: the time is up; progress is saved"), "{}", worker.stderr);
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     // In a job, half of the four seconds that are left; later jobs have more to spare.
     cluster.says("squeue", "0:04\n");
     let task = [("SLURM_JOB_ID", "107"), ("SLURM_ARRAY_JOB_ID", "101"), ("SLURM_ARRAY_TASK_ID", "6")];
@@ -152,7 +152,7 @@ fn a_worker_stops_when_its_time_is_up() {
     assert_eq!(cluster.calls(), "squeue -h -j 101_6 -o %L\n", "Slurm is asked once");
     // Newer versions of Slurm tell the job themselves.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let ends = (now + 4).to_string();
+    let ends = (now + 8).to_string();
     let worker = cluster.semfocus_with(&["work", &dir], &[task[0], ("SLURM_JOB_END_TIME", &ends)]);
     assert_eq!(worker.code, 0, "{}", worker.stderr);
     assert!(worker.stderr.contains("the time is up"), "{}", worker.stderr);
@@ -170,6 +170,24 @@ fn a_trial_that_does_not_fit_into_the_memory_of_its_job_fails() {
     let worker = cluster.semfocus_with(&["work", &dir, "-q"], &job);
     assert_eq!(worker.code, 3, "{}", worker.stderr);
     assert!(worker.stderr.contains("of memory"), "{}", worker.stderr);
+}
+
+#[test]
+fn a_model_that_training_has_probed_over_more_examples_is_not_probed_again() {
+    let scratch = Scratch::new("work-probed");
+    let probed = SMALL.replace("epochs = 12", "epochs = 2");
+    let dir =
+        undisturbed(&scratch, &scratch.file("small.toml", &format!("probe_every = 2\nprobe_samples = 20{probed}")));
+    let probes = |options: &str| {
+        let worker = semfocus(&["work", &dir, &format!("--probe={options}")]);
+        assert_eq!(worker.code, 0, "{}", worker.stderr);
+        let lines = |trial: &Path| std::fs::read_to_string(trial.join("probes.jsonl")).unwrap().lines().count();
+        trials(&dir).iter().map(|trial| lines(trial)).collect::<Vec<_>>()
+    };
+    assert_eq!(probes("--samples 5"), [2; 4], "those that training made, before the first epoch and after the last");
+    assert_eq!(probes("--samples 20"), [2; 4]);
+    assert_eq!(probes("--samples 30"), [3; 4]);
+    assert_eq!(probes("--samples 5"), [3; 4]);
 }
 
 #[test]

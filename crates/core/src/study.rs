@@ -66,6 +66,11 @@ mod tests {
         let listops = settings_of("listops");
         assert_eq!((listops.model.blocks, listops.training.learning_rate, listops.training.epochs), (10, 1.0, 200));
         assert_eq!(settings_of("even-pairs"), TrialSettings::default());
+        // Not a task of the study.
+        let flip_flop = settings_of("flip-flop");
+        assert_eq!(flip_flop, TrialSettings { task: "flip-flop".to_owned(), ..TrialSettings::default() });
+        let training = &flip_flop.training;
+        assert_eq!((flip_flop.model.blocks, training.learning_rate, training.epochs), (5, 0.1, 100));
     }
 
     #[test]

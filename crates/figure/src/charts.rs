@@ -61,14 +61,18 @@ pub struct Pairs {
 }
 
 /// One panel for each measure, one above the other, over the same x axis.
-pub fn curves(measures: &[Measure<'_>]) -> Figure {
-    let x = x_axis(measures);
+pub fn curves(x_label: &str, measures: &[Measure<'_>]) -> Figure {
+    let x = x_axis(x_label, measures);
     let panel = |measure: &Measure<'_>| measure.panel("", &x, measure.curves.iter());
     Figure { share_x: Sharing::All, panels: measures.iter().map(panel).collect(), ..Figure::default() }
 }
 
 /// One row for each measure and one column for each group of series. A series without a group is drawn in all columns.
-pub fn curves_by_group<'a>(measures: &[Measure<'a>], group: impl Fn(&'a str) -> Option<&'a str>) -> Figure {
+pub fn curves_by_group<'a>(
+    x_label: &str,
+    measures: &[Measure<'a>],
+    group: impl Fn(&'a str) -> Option<&'a str>,
+) -> Figure {
     let group_of = |curve: &'a Curve| group(&curve.series.name);
     let mut groups: Vec<Option<&str>> = Vec::new();
     for found in measures.iter().flat_map(|measure| measure.curves).map(group_of).filter(Option::is_some) {
@@ -79,7 +83,7 @@ pub fn curves_by_group<'a>(measures: &[Measure<'a>], group: impl Fn(&'a str) -> 
     if groups.is_empty() {
         groups.push(None);
     }
-    let x = x_axis(measures);
+    let x = x_axis(x_label, measures);
     let mut panels = Vec::new();
     for (row, measure) in measures.iter().enumerate() {
         for &column in &groups {
@@ -110,16 +114,16 @@ impl Measure<'_> {
     }
 }
 
-fn x_axis(measures: &[Measure<'_>]) -> Axis {
-    epochs(measures.iter().flat_map(|measure| measure.curves).flat_map(|curve| &curve.x).copied())
+fn x_axis(label: &str, measures: &[Measure<'_>]) -> Axis {
+    whole_numbers(label, measures.iter().flat_map(|measure| measure.curves).flat_map(|curve| &curve.x).copied())
 }
 
-/// An axis of epochs from the first to the last that occurs.
-pub fn epochs(values: impl Iterator<Item = f64>) -> Axis {
+/// An axis of whole numbers, such as epochs or steps, from the first to the last that occurs.
+pub fn whole_numbers(label: &str, values: impl Iterator<Item = f64>) -> Axis {
     let finite = values.filter(|value| value.is_finite());
     let (first, last) =
         finite.fold((f64::INFINITY, 0.0), |(min, max), value| (f64::min(min, value), f64::max(max, value)));
-    let axis = Axis::linear("epoch").whole();
+    let axis = Axis::linear(label).whole();
     if first < last { axis.with_limits(first, last) } else { axis }
 }
 
@@ -152,7 +156,7 @@ pub fn curve_panel<'a>(
 }
 
 /// Survival curves (Kaplan–Meier). Short strokes mark censored observations.
-pub fn survival(y_label: &str, curves: &[Survival]) -> Figure {
+pub fn survival(x_label: &str, y_label: &str, curves: &[Survival]) -> Figure {
     let mut marks = Vec::new();
     let interpolation = Interpolation::Steps;
     for Survival { series, steps, interval, censored } in curves {
@@ -169,7 +173,7 @@ pub fn survival(y_label: &str, curves: &[Survival]) -> Figure {
         }));
     }
     let times = curves.iter().flat_map(|curve| curve.steps.iter().map(|step| step.0).chain(curve.censored.clone()));
-    let x = epochs(times.chain([0.0]));
+    let x = whole_numbers(x_label, times.chain([0.0]));
     let panel = Panel { title: String::new(), x, y: Axis::fraction(y_label), height: 120.0, marks };
     Figure { panels: vec![panel], ..Figure::default() }
 }

@@ -23,7 +23,7 @@
 //!     lines: Vec::new(),
 //! };
 //! let measure = Measure { axis: Axis::linear("training loss"), target: None, height: 95.0, curves: &[loss] };
-//! let figure = Figure { title: "Learning curves".to_owned(), ..curves(&[measure]) };
+//! let figure = Figure { title: "Learning curves".to_owned(), ..curves("epoch", &[measure]) };
 //! assert!(figure.svg(Background::White).starts_with("<svg "));
 //! ```
 #![forbid(unsafe_code)]

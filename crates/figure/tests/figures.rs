@@ -441,7 +441,7 @@ fn empty_figures_are_figures() {
         compact_curves(&[], &[]),
         intervals(Axis::times(""), 1.0, &[]),
         slopes("", "full", &[]),
-        survival("", &[gone]),
+        survival("", "", &[gone]),
         contours(&[]),
         contours(&surfaces),
         heat_maps(&[]),

@@ -136,6 +136,14 @@ impl<'a> Estimator<'a> {
         trials.iter().map(|trial| self.first_epochs(trial, trial.settings.training.epochs)).sum()
     }
 
+    /// Seconds on one core to evaluate a model of a trial on so many examples.
+    pub fn evaluation(&mut self, trial: &Trial, examples: f64) -> f64 {
+        let attention = self.lab.trial_attention(&trial.settings).expect("planned trials have known mechanisms");
+        let last = attention.epochs_by_stage(trial.settings.training.epochs).count().saturating_sub(1);
+        let step = self.step(trial, attention.evaluation(last)).evaluate;
+        examples / trial.settings.training.batch as f64 * step
+    }
+
     /// What is left to do of some jobs. Where epochs of a mechanism are on record, their time counts.
     pub fn left(&mut self, jobs: &[Train], sharing: Sharing) -> Estimate {
         let mut groups: Vec<Group> = Vec::new();
@@ -228,8 +236,10 @@ pub struct Estimate {
     pub done: usize,
     /// Seconds on one core.
     pub core_seconds: f64,
-    /// Seconds with as many trials at once as were asked for.
+    /// Seconds with as many trials at once as were asked for, and of what follows training.
     pub seconds: f64,
+    /// Seconds of what follows training.
+    pub after_seconds: f64,
     /// Whether trials may end before their last epoch, so that the times are upper limits.
     pub can_stop_early: bool,
     /// Bytes of memory of all trials that run at once.

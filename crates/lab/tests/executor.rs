@@ -1,9 +1,9 @@
 //! The executor with jobs that only pretend: leases, waiting, failures, stopping, sharing of threads, the event log.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
 
 use semfocus_core::{EpochRecord, Experiment, Request};
 use semfocus_fixture::Scratch;
@@ -101,12 +101,13 @@ fn folder(scratch: &Scratch, number: usize) -> PathBuf {
 fn every_job_is_worked_on_once_and_at_most_so_many_at_a_time() {
     let scratch = Scratch::new("executor-once");
     let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let seen = Mutex::new(vec![0; 9]);
+    let (seen, three) = (Mutex::new(vec![0; 9]), Barrier::new(3));
     let heard = Heard::default();
     let sharing = Sharing { threads: 2, jobs: 3 };
     let ends = run(&scratch, 9, sharing, &heard, &AtomicBool::new(false), &|number, _| {
         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         seen.lock().unwrap()[number] += 1;
+        three.wait();
         std::thread::sleep(Duration::from_millis(20));
         now.fetch_sub(1, Ordering::SeqCst);
         Ok(DONE)
@@ -163,6 +164,40 @@ fn folders_that_another_process_holds_come_last_and_are_waited_for() {
 }
 
 #[test]
+fn a_worker_that_waits_for_another_machine_stops_when_it_is_asked_to() {
+    let scratch = Scratch::new("executor-held-stop");
+    let locks = Locks::lease();
+    let Taken::Lease(_lease) = Locks::lease().take(&folder(&scratch, 0)).unwrap() else {
+        panic!("nobody else holds it")
+    };
+    let work = |_: usize, _: &Context<'_>| -> Result<End, JobError> { panic!("another process holds it") };
+    let job = Pretend { number: 0, folder: folder(&scratch, 0), work: &work, is_over: false };
+    let (lab, device, heard, stop) = (Lab::standard(), Device::cpu(), Heard::default(), AtomicBool::new(false));
+    let executor = Executor {
+        lab: &lab,
+        device: &device,
+        session: session(),
+        sharing: Sharing { threads: 1, jobs: 1 },
+        stop: &stop,
+        memory: None,
+        locks: &locks,
+        observer: &heard,
+    };
+    let (ends, asked) = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            while heard.waits.load(Ordering::Relaxed) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stop.store(true, Ordering::Relaxed);
+            Instant::now()
+        });
+        (executor.run(&[&job]), asked.join().unwrap())
+    });
+    assert_eq!(ends, [None]);
+    assert!(asked.elapsed() < locks.patience() / 2, "{:?} of {:?}", asked.elapsed(), locks.patience());
+}
+
+#[test]
 fn what_is_over_is_not_done_again() {
     let scratch = Scratch::new("executor-over");
     let work = |_: usize, _: &Context<'_>| -> Result<End, JobError> { panic!("nothing is left to do") };
@@ -203,7 +238,7 @@ fn a_stop_leaves_the_rest_alone() {
 fn a_job_that_is_left_alone_gets_all_threads() {
     let scratch = Scratch::new("executor-threads");
     let shares = Mutex::new(Vec::new());
-    let (both, short_is_over) = (std::sync::Barrier::new(2), AtomicBool::new(false));
+    let (both, short_is_over) = (Barrier::new(2), AtomicBool::new(false));
     let sharing = Sharing { threads: 4, jobs: 2 };
     run(&scratch, 2, sharing, &Heard::default(), &AtomicBool::new(false), &|number, context| {
         both.wait();
@@ -217,7 +252,8 @@ fn a_job_that_is_left_alone_gets_all_threads() {
         }
         let together = epoch();
         // The other one ends at about this time; its share is free a moment later.
-        for _ in 0..1000 {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(60) {
             if epoch() == 4 {
                 short_is_over.store(true, Ordering::Relaxed);
                 break;

@@ -86,11 +86,12 @@ fn figure(evidence: &Evidence, causes: &Causes, name: &str) -> Option<Picture> {
     let rules = [0.0, 0.5, 1.0].map(|at| Rule { at: Reference::X(at), label: String::new() });
     let place = if causes.point.is_empty() { String::new() } else { format!(" at {}", point_name(&causes.point)) };
     let caption = format!(
-        "Share that each control has of the speed-up of {} over full attention{place}, in epochs to {}: 0 is as fast as full \
+        "Share that each control has of the speed-up of {} over full attention{place}, in {} to {}: 0 is as fast as full \
          attention, 100 % as fast as {}. Bars are 95 % intervals, widened for the number of controls, over {} seeds. A control \
          keeps most of the speed-up if its bar lies to the right of the middle line, and less if it lies to the left. Hollow \
          points are bounds: trials did not reach the target, or the value lies outside the figure.",
         causes.reference,
+        evidence.unit().name(),
         target_words(evidence.goal),
         causes.reference,
         causes.seeds,

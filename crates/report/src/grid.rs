@@ -1,22 +1,22 @@
-//! Mechanisms over the points of a grid: a map of the epochs to the target, and each mechanism at its best point.
+//! Mechanisms over the points of a grid: a map of the time to the target, and each mechanism at its best point.
 
-use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::accuracy::Split;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
+use semfocus_analysis::evidence::{Evidence, Unit};
 use semfocus_figure::{Axis, ColourMap, Figure, Heatmap, Mark, Panel, TWO_COLUMNS};
 
 use crate::pictures::{Picture, picture};
-use crate::tables::{Cell, Table, median_epochs, number, text};
+use crate::tables::{Cell, Table, median_time, number, text, to_target};
 
-/// Epochs to the target as colour, one row for each mechanism and one column for each point. None without a grid, or if nothing
+/// The time to the target as colour, one row for each mechanism and one column for each point. None without a grid, or if nothing
 /// reached the target.
 pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
-    let mechanisms = &evidence.experiment.mechanisms;
+    let (mechanisms, unit) = (&evidence.experiment.mechanisms, evidence.unit());
     let epochs = |mechanism: &String| -> Vec<f64> {
         let at = |point: &semfocus_analysis::evidence::PointEvidence| {
             let found = point.mechanisms.iter().find(|other| other.mechanism == *mechanism)?;
-            found.median_epochs_to_target
+            found.median_epochs_to_target.map(|epochs| unit.count(epochs))
         };
         evidence.points.iter().map(|point| at(point).unwrap_or(f64::NAN)).collect()
     };
@@ -39,17 +39,18 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
             rows,
             x: (0.0, columns),
             y: (0.0, lines),
-            colours: Axis::log("epochs to target").with_limits(lowest, max.max(1.5 * lowest)),
+            colours: Axis::log(&format!("{} to target", unit.name())).with_limits(lowest, max.max(1.5 * lowest)),
             colour_map: ColourMap::Sequential,
         })],
     };
     let points: Vec<String> = evidence.points.iter().map(|point| point_name(&point.point)).collect();
     Some(picture(
         "grid-map",
-        "Epochs to the target over the grid",
+        "Time to the target over the grid",
         format!(
-            "Median over seeds of the epochs to {}; grey where the median trial has not reached it. Columns from left to right: \
+            "Median over seeds of the {} to {}; grey where the median trial has not reached it. Columns from left to right: \
              {}.",
+            unit.name(),
             evidence.goal,
             points.join("; ")
         ),
@@ -71,27 +72,33 @@ fn short_name(point: &[(String, String)]) -> String {
 
 /// Each mechanism at its best point. None without a grid.
 pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
+    struct Row<'a> {
+        tuned: &'a Tuned,
+        unit: Unit,
+    }
     let BestOfGrid { mechanisms, split } = BestOfGrid::new(evidence)?;
+    let unit = evidence.unit();
+    let rows: Vec<Row> = mechanisms.iter().map(|tuned| Row { tuned, unit }).collect();
     let columns = [
-        text("mechanism", "mechanism", |row: &Tuned| Cell::text(&row.evidence.mechanism)),
-        text("best point", "best_point", |row| Cell::text(point_name(&row.point))),
-        number("reached", "reached", |row| Cell::text(row.evidence.reached)),
-        number("epochs to target", "median_epochs_to_target", |row| median_epochs(&row.evidence)),
+        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.tuned.evidence.mechanism)),
+        text("best point", "best_point", |row| Cell::text(point_name(&row.tuned.point))),
+        number("reached", "reached", |row| Cell::text(row.tuned.evidence.reached)),
+        number(to_target(unit), "median_epochs_to_target", |row| median_time(&row.tuned.evidence, row.unit)),
         number("speed-up", "speedup_epochs", |row| {
-            Cell::speedup(row.evidence.versus_full.as_ref().and_then(|comparison| comparison.epochs))
+            Cell::speedup(row.tuned.evidence.versus_full.as_ref().and_then(|comparison| comparison.epochs))
         }),
-        number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.evidence.best_heldout_accuracy)),
-        number("test", "best_test_accuracy", |row| Cell::percent(row.evidence.best_test_accuracy)),
+        number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.tuned.evidence.best_heldout_accuracy)),
+        number("test", "best_test_accuracy", |row| Cell::percent(row.tuned.evidence.best_test_accuracy)),
     ];
     let caption = match split {
         Split::Test => {
-            "Points are chosen by the median best held-out accuracy, then by the epochs to the target; test accuracies \
+            "Points are chosen by the median best held-out accuracy, then by the time to the target; test accuracies \
             are from examples that nothing was chosen by."
         }
         Split::HeldOut => {
-            "Points are chosen by the median best held-out accuracy, then by the epochs to the target. The held-out \
+            "Points are chosen by the median best held-out accuracy, then by the time to the target. The held-out \
             accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
         }
     };
-    Some(Table::new("best-of-grid", "Each mechanism at its best point", caption, &columns, &mechanisms))
+    Some(Table::new("best-of-grid", "Each mechanism at its best point", caption, &columns, &rows))
 }

@@ -2,7 +2,7 @@
 
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
-use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence};
+use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
 use semfocus_core::{Goal, Metric};
 use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
@@ -122,19 +122,20 @@ pub fn left_out(evidence: &Evidence) -> Option<String> {
     let has_epochs = evidence.trials().any(|observed| observed.measures.is_some());
     (has_epochs && !is_any_reached(evidence)).then(|| {
         format!(
-            "No trial reached {}, so there are no figures of the epochs to the target and of the speed-up.",
-            target_words(evidence.goal)
+            "No trial reached {}, so there are no figures of the {} to the target and of the speed-up.",
+            target_words(evidence.goal),
+            evidence.unit().name()
         )
     })
 }
 
 /// The figures of an experiment without a grid.
 fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
-    let goal = evidence.goal;
+    let (goal, unit) = (evidence.goal, evidence.unit());
     let all: Vec<(Metric, Vec<Curve>)> = shown_metrics(goal)
         .into_iter()
         .map(|metric| {
-            let of = |mechanism: &MechanismEvidence| curve(point, &mechanism.mechanism, metric);
+            let of = |mechanism: &MechanismEvidence| curve(point, &mechanism.mechanism, metric, unit);
             (metric, point.mechanisms.iter().filter_map(of).collect())
         })
         .collect();
@@ -152,11 +153,12 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
         "curves",
         "Learning curves",
         format!(
-            "From top to bottom: {}, by epoch, on {task}, {in_curves}. The dashed line is the target, {target}. \
+            "From top to bottom: {}, by {}, on {task}, {in_curves}. The dashed line is the target, {target}. \
              {spread}{held}{left_out}",
-            names.join(", ")
+            names.join(", "),
+            unit.singular()
         ),
-        charts::curves(&measures),
+        charts::curves(unit.singular(), &measures),
     )];
     if point.mechanisms.len() > CROWDED {
         pictures.push(picture(
@@ -166,21 +168,22 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
                 "The same with one column for each mechanism in all its sizes, and full attention in every column; {task}, \
                  {in_curves}. {spread}{held}{left_out}"
             ),
-            charts::curves_by_group(&measures, |name| (name != BASELINE).then(|| palette::family(name))),
+            charts::curves_by_group(unit.singular(), &measures, |name| (name != BASELINE).then(|| palette::family(name))),
         ));
     }
     if !is_any_reached(evidence) {
         return pictures;
     }
-    let survivals: Vec<Survival> = point.mechanisms.iter().filter(|m| m.seeds > 0).map(survival).collect();
+    let survivals: Vec<Survival> = point.mechanisms.iter().filter(|m| m.seeds > 0).map(|m| survival(m, unit)).collect();
     pictures.push(picture(
         "survival",
         "Trials that have not reached the target",
         format!(
-            "Share of trials that have not reached {target}, by epoch (Kaplan–Meier), on {task}, {n}. Bands are pointwise \
-             95 % intervals; strokes mark trials that ended without reaching it."
+            "Share of trials that have not reached {target}, by {} (Kaplan–Meier), on {task}, {n}. Bands are pointwise 95 % \
+             intervals; strokes mark trials that ended without reaching it.",
+            unit.singular()
         ),
-        charts::survival("target not reached", &survivals),
+        charts::survival(unit.singular(), "target not reached", &survivals),
     ));
     let estimates: Vec<Estimate> = point.mechanisms.iter().filter_map(|m| estimate(m, m.mechanism.clone())).collect();
     if !estimates.is_empty() {
@@ -188,14 +191,15 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
             "speedup",
             "Speed-up over full attention",
             format!(
-                "Speed-up over full attention in epochs to {target}: median over seeds ({n}), with its 95 % interval if all \
-                 trials reached the target. Hollow points with arrows are bounds: one of the two has not reached it."
+                "Speed-up over full attention in {} to {target}: median over seeds ({n}), with its 95 % interval if all \
+                 trials reached the target. Hollow points with arrows are bounds: one of the two has not reached it.",
+                unit.name()
             ),
-            charts::intervals(Axis::times("speed-up in epochs"), 1.0, &estimates),
+            charts::intervals(speedup_axis(unit), 1.0, &estimates),
         ));
     }
     let is_reached = |pairs: &Pairs| pairs.pairs.iter().any(|pair| pair.0.is_finite() || pair.1.is_finite());
-    let slopes = point.mechanisms.iter().filter_map(|m| pairs(point, &m.mechanism));
+    let slopes = point.mechanisms.iter().filter_map(|m| pairs(point, &m.mechanism, unit));
     let (slopes, never): (Vec<Pairs>, Vec<Pairs>) = slopes.partition(is_reached);
     let never: Vec<&str> = never.iter().map(|pairs| pairs.series.name.as_str()).collect();
     let never = if never.is_empty() {
@@ -208,9 +212,10 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
             "seeds",
             "Seed by seed",
             format!(
-                "Epochs to {target} with full attention and with each mechanism; one line for each seed, {n}.{never}"
+                "The {} to {target} with full attention and with each mechanism; one line for each seed, {n}.{never}",
+                unit.name()
             ),
-            charts::slopes("epochs to the target", BASELINE, &slopes),
+            charts::slopes(&format!("{} to the target", unit.name()), BASELINE, &slopes),
         ));
     }
     pictures
@@ -219,16 +224,17 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
 /// The figures of a grid: one small panel for each point.
 fn of_grid(evidence: &Evidence) -> Vec<Picture> {
     let (task, goal, target) = (task_of(evidence), evidence.goal, target_words(evidence.goal));
+    let unit = evidence.unit();
     let counts = evidence.points.iter().flat_map(|point| point.mechanisms.iter().map(|m| m.seeds));
     let (n, spread) = (seeds_text(counts.clone()), spread(counts));
     let mut pictures: Vec<Picture> = Vec::new();
     for metric in shown_metrics(goal) {
         let of_point = |point: &PointEvidence| -> Vec<Curve> {
-            point.mechanisms.iter().filter_map(|m| curve(point, &m.mechanism, metric)).collect()
+            point.mechanisms.iter().filter_map(|m| curve(point, &m.mechanism, metric, unit)).collect()
         };
         let of_points: Vec<Vec<Curve>> = evidence.points.iter().map(of_point).collect();
         let all: Vec<Curve> = of_points.iter().flatten().cloned().collect();
-        let x = charts::epochs(all.iter().flat_map(|curve| &curve.x).copied());
+        let x = charts::whole_numbers(unit.singular(), all.iter().flat_map(|curve| &curve.x).copied());
         let measure = measure(metric, goal, 80.0, &all);
         let panels = evidence.points.iter().zip(&of_points);
         let panels: Vec<Panel> =
@@ -251,18 +257,23 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         .filter_map(|(point, mechanism)| estimate(mechanism, at_point(&mechanism.mechanism, &point.point)))
         .collect();
     if !estimates.is_empty() {
-        let figure = charts::intervals(Axis::times("speed-up in epochs"), 1.0, &estimates);
+        let figure = charts::intervals(speedup_axis(unit), 1.0, &estimates);
         pictures.push(picture(
             "grid-speedup",
             "Speed-up over the grid",
             format!(
-                "Speed-up over full attention in epochs to {target} at each point of the grid: median over seeds ({n}), with \
-                 its 95 % interval if all trials reached the target. Hollow points with arrows are bounds."
+                "Speed-up over full attention in {} to {target} at each point of the grid: median over seeds ({n}), with \
+                 its 95 % interval if all trials reached the target. Hollow points with arrows are bounds.",
+                unit.name()
             ),
             Figure { width: TWO_COLUMNS, ..figure },
         ));
     }
     pictures
+}
+
+fn speedup_axis(unit: Unit) -> Axis {
+    Axis::times(&format!("speed-up in {}", unit.name()))
 }
 
 /// A mechanism at a point of the grid: `topk:3, relu`. Numbers are told with the name of their setting.
@@ -306,7 +317,7 @@ pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Ve
 
 /// A metric over the seeds of a mechanism, from the first recorded epoch (0, the untrained model, or 1) to the last that all of
 /// its trials have. A trial that stopped at its target keeps its last value.
-pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> Option<Curve> {
+pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit: Unit) -> Option<Curve> {
     let trials = comparable(point, mechanism);
     let last_of = |trial: &StoredTrial| trial.records.last().map(|record| record.epoch);
     let longest = point.trials.iter().filter_map(|observed| last_of(&observed.trial)).max()?;
@@ -320,17 +331,19 @@ pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric) -> O
         epochs.clone().map(|epoch| value(epoch - first).unwrap_or(f64::NAN)).collect()
     };
     let seeds = trials.iter().map(of_trial).collect();
-    Some(over_seeds(palette::series(mechanism), epochs.map(|epoch| epoch as f64).collect(), seeds))
+    let x = epochs.map(|epoch| unit.count(epoch as f64)).collect();
+    Some(over_seeds(palette::series(mechanism), x, seeds))
 }
 
-fn survival(mechanism: &MechanismEvidence) -> Survival {
+fn survival(mechanism: &MechanismEvidence, unit: Unit) -> Survival {
     let KaplanMeier { steps } = &mechanism.survival;
+    let steps: Vec<Step> = steps.iter().map(|step| Step { time: unit.count(step.time), ..*step }).collect();
     let mut shares = vec![(0.0, 1.0)];
     shares.extend(steps.iter().map(|step| (step.time, step.survival)));
     Survival {
         series: palette::series(&mechanism.mechanism),
         steps: shares,
-        interval: bands(steps),
+        interval: bands(&steps),
         censored: steps.iter().filter(|step| step.censored > 0).map(|step| step.time).collect(),
     }
 }
@@ -363,13 +376,13 @@ fn estimate(mechanism: &MechanismEvidence, name: String) -> Option<Estimate> {
     })
 }
 
-fn pairs(point: &PointEvidence, mechanism: &str) -> Option<Pairs> {
+fn pairs(point: &PointEvidence, mechanism: &str, unit: Unit) -> Option<Pairs> {
     if mechanism == BASELINE {
         return None;
     }
     let pairs = point.of_mechanism(BASELINE).filter_map(|(full, baseline)| {
         let (_, other) = point.of_mechanism(mechanism).find(|(trial, _)| trial.entry.seed == full.entry.seed)?;
-        let epochs = |trial: TimeToTarget| if trial.reached { trial.time } else { f64::INFINITY };
+        let epochs = |trial: TimeToTarget| if trial.reached { unit.count(trial.time) } else { f64::INFINITY };
         Some((epochs(baseline.time_to_target), epochs(other.time_to_target)))
     });
     let pairs: Vec<(f64, f64)> = pairs.collect();

@@ -2,7 +2,7 @@
 
 use semfocus_analysis::evidence::robustness::{Robustness, robustness};
 use semfocus_analysis::evidence::verdict::p_text;
-use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed};
+use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed, Unit};
 use semfocus_analysis::stats::{Interval, TimeToTarget};
 
 use crate::pictures::target_words;
@@ -25,27 +25,36 @@ pub fn tables(evidence: &Evidence) -> Vec<Table> {
 struct AtPoint<'a> {
     point: &'a Point,
     evidence: &'a MechanismEvidence,
+    unit: Unit,
 }
 
 fn at_points(evidence: &Evidence) -> impl Iterator<Item = AtPoint<'_>> {
-    let points = evidence.points.iter();
-    points.flat_map(|at| at.mechanisms.iter().map(|evidence| AtPoint { point: &at.point, evidence }))
+    let (points, unit) = (evidence.points.iter(), evidence.unit());
+    points.flat_map(move |at| at.mechanisms.iter().map(move |evidence| AtPoint { point: &at.point, evidence, unit }))
 }
 
-/// Headings that several columns share.
-const TO_TARGET: &str = "epochs to the target";
+/// A heading that several columns share.
 const HELD_OUT: &str = "held-out accuracy";
 
+/// The heading of times to the target.
+pub(crate) fn to_target(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Epochs => "epochs to the target",
+        Unit::Steps(_) => "steps to the target",
+    }
+}
+
 fn mechanisms(evidence: &Evidence) -> Table {
+    let to_target = to_target(evidence.unit());
     let columns = [
         text("mechanism", "mechanism", |row: &AtPoint| Cell::text(&row.evidence.mechanism)),
         number("seeds", "seeds", |row| Cell::text(row.evidence.seeds)),
         number("reached", "reached", |row| Cell::text(row.evidence.reached)),
-        under(TO_TARGET, number("median", "median_epochs_to_target", |row| median_epochs(row.evidence))),
+        under(to_target, number("median", "median_epochs_to_target", |row| median_time(row.evidence, row.unit))),
         under(
-            TO_TARGET,
+            to_target,
             number("restricted mean", "restricted_mean_epochs", |row| {
-                Cell::decimals(row.evidence.restricted_mean_epochs.map(|mean| mean.mean), 1)
+                time(row.evidence.restricted_mean_epochs.map(|mean| mean.mean), row.unit, 1)
             }),
         ),
         under(
@@ -65,8 +74,8 @@ fn mechanisms(evidence: &Evidence) -> Table {
         unless_zero(number("unfinished", "unfinished", |row| Cell::text(row.evidence.unfinished))),
     ];
     let caption = format!(
-        "Medians over seeds. Epochs to the target, {}: a trial that has not reached it counts as later than any other. \
-         Restricted mean: mean epochs to the target, with every trial counted only up to the horizon ({}). Mean held-out accuracy: \
+        "Medians over seeds. The target is {}; a trial that has not reached it counts as later than any other. \
+         Restricted mean: mean time to the target, with every trial counted only up to the horizon ({}). Mean held-out accuracy: \
          area under the curve of the held-out accuracy. Gap: training accuracy minus held-out accuracy after the last \
          epoch.",
         target_words(evidence.goal),
@@ -77,25 +86,35 @@ fn mechanisms(evidence: &Evidence) -> Table {
         .with_points(evidence, rows.iter().map(|row| row.point))
 }
 
-pub(crate) fn median_epochs(evidence: &MechanismEvidence) -> Cell {
+/// A number of epochs. The page shows it in the unit, data files keep the epochs.
+fn time(epochs: Option<f64>, unit: Unit, decimals: usize) -> Cell {
+    Cell::number(epochs, |epochs| match unit {
+        Unit::Epochs => format!("{epochs:.decimals$}"),
+        Unit::Steps(_) => format!("{:.0}", unit.count(epochs)),
+    })
+}
+
+pub(crate) fn median_time(evidence: &MechanismEvidence, unit: Unit) -> Cell {
     match evidence.median_epochs_to_target {
-        None if evidence.seeds > 0 => Cell { shown: format!("> {}", evidence.epochs), exact: String::new() },
-        median => Cell::number(median, |x| format!("{x:.*}", usize::from(x.fract() != 0.0))),
+        None if evidence.seeds > 0 => {
+            Cell { shown: format!("> {}", unit.count(evidence.epochs as f64)), exact: String::new() }
+        }
+        median => time(median, unit, usize::from(median.is_some_and(|median| median.fract() != 0.0))),
     }
 }
 
 fn horizons(evidence: &Evidence) -> String {
-    let mut horizons: Vec<f64> = evidence.points.iter().map(|point| point.horizon).collect();
+    let unit = evidence.unit();
+    let mut horizons: Vec<f64> = evidence.points.iter().map(|point| unit.count(point.horizon)).collect();
     horizons.sort_by(f64::total_cmp);
     match (horizons.first(), horizons.last()) {
-        (Some(min), Some(max)) if min == max => format!("{min} epochs"),
-        (Some(min), Some(max)) => format!("{min} to {max} epochs, depending on the point"),
-        _ => "no epochs".to_owned(),
+        (Some(min), Some(max)) if min == max => format!("{min} {}", unit.name()),
+        (Some(min), Some(max)) => format!("{min} to {max} {}, depending on the point", unit.name()),
+        _ => "none yet".to_owned(),
     }
 }
 
 fn against_full(evidence: &Evidence) -> Table {
-    const IN_EPOCHS: &str = "speed-up in epochs";
     const IN_POINTS: &str = "held-out accuracy, points";
     const TEST_OF_POINTS: &str = "test of held-out accuracy";
     use semfocus_analysis::evidence::Comparison;
@@ -103,26 +122,30 @@ fn against_full(evidence: &Evidence) -> Table {
     struct Row<'a> {
         at: AtPoint<'a>,
         comparison: &'a Comparison,
-        /// Of the speed-up in epochs.
+        /// Of the speed-up in epochs or steps.
         interval: Option<Interval>,
         accuracy: Option<&'a AccuracyDifference>,
         accuracy_interval: Option<Interval>,
     }
+    let (in_time, saved) = match evidence.unit() {
+        Unit::Epochs => ("speed-up in epochs", "epochs saved"),
+        Unit::Steps(_) => ("speed-up in steps", "steps saved"),
+    };
     let columns = [
         text("mechanism", "mechanism", |row: &Row| Cell::text(&row.at.evidence.mechanism)),
         number("pairs", "pairs", |row| Cell::text(row.comparison.pairs)),
-        under(IN_EPOCHS, number("median", "speedup_epochs", |row| Cell::speedup(row.comparison.epochs))),
+        under(in_time, number("median", "speedup_epochs", |row| Cell::speedup(row.comparison.epochs))),
         under(
-            IN_EPOCHS,
+            in_time,
             number("low", "speedup_epochs_low", |row| Cell::decimals(row.interval.map(|interval| interval.low), 1)),
         ),
         under(
-            IN_EPOCHS,
+            in_time,
             number("high", "speedup_epochs_high", |row| Cell::decimals(row.interval.map(|interval| interval.high), 1)),
         ),
         under("speed-up in", number("FLOPs", "speedup_flops", |row| Cell::speedup(row.comparison.flops))),
         under("speed-up in", number("seconds", "speedup_seconds", |row| Cell::speedup(row.comparison.seconds))),
-        number("epochs saved", "epochs_saved", |row| Cell::decimals(row.comparison.epochs_saved, 1)),
+        number(saved, "epochs_saved", |row| time(row.comparison.epochs_saved, row.at.unit, 1)),
         under("log-rank test", number("p", "log_rank_p", |row| Cell::number(row.comparison.log_rank.p_value, p_text))),
         under(
             "log-rank test",
@@ -170,10 +193,10 @@ fn against_full(evidence: &Evidence) -> Table {
         })
     };
     let rows: Vec<Row> = at_points(evidence).filter_map(row).collect();
-    let caption = "Paired by seed. Speed-up to the target in epochs, FLOPs and seconds: median over seeds; > and < mark bounds \
+    let caption = "Paired by seed. Speed-up: median over seeds; > and < mark bounds \
         where one of the two has not reached the target. Low and high: the interval of the log-rank test, if all \
-        trials reached the target. Epochs saved: restricted mean epochs of full attention minus those of the mechanism. \
-        Log-rank test: permutation test of the epochs to the target, before and after Holm's correction. Held-out accuracy: \
+        trials reached the target. Saved: restricted mean of full attention minus that of the mechanism. \
+        Log-rank test: permutation test of the time to the target, before and after Holm's correction. Held-out accuracy: \
         mean paired difference in the best one, in percentage points (test accuracy, if there are test examples), with its \
         interval, the p-value that belongs to it, and the same after Holm's correction.";
     Table::new("against-full", "Against full attention", caption, &columns, &rows)
@@ -204,8 +227,8 @@ fn robustness_table(evidence: &Evidence) -> Table {
         ),
     ];
     let caption = "Points of the grid at which a mechanism learns faster or slower than full attention, including those where \
-        all seeds agree but are too few for a significance test; the smallest and the largest speed-up in epochs, \
-        and where they occur.";
+        all seeds agree but are too few for a significance test; the smallest and the largest speed-up, and where \
+        they occur.";
     Table::new("robustness", "How the speed-up varies over the grid", caption, &columns, &robustness(evidence))
 }
 
@@ -214,7 +237,9 @@ fn trials(evidence: &Evidence) -> Table {
         observed: &'a Observed,
         /// When the goal was reached.
         reached: Option<TimeToTarget>,
+        unit: Unit,
     }
+    let unit = evidence.unit();
     let columns = [
         text("mechanism", "mechanism", |row: &Row| Cell::text(&row.observed.trial.entry.mechanism)),
         number("seed", "seed", |row| Cell::seed(row.observed.trial.entry.seed)),
@@ -225,7 +250,7 @@ fn trials(evidence: &Evidence) -> Table {
         }),
         under(
             "to the target",
-            number("epochs", "epochs_to_target", |row| Cell::decimals(row.reached.map(|reached| reached.time), 0)),
+            number(unit.name(), "epochs_to_target", |row| time(row.reached.map(|reached| reached.time), row.unit, 0)),
         ),
         under(
             "to the target",
@@ -265,10 +290,10 @@ fn trials(evidence: &Evidence) -> Table {
         .trials()
         .map(|observed| {
             let time = observed.measures.as_ref().map(|measures| measures.time_to_target);
-            Row { observed, reached: time.filter(|time| time.reached) }
+            Row { observed, reached: time.filter(|time| time.reached), unit }
         })
         .collect();
-    let caption = "Every trial, with the epochs, training operations and seconds it needed to reach the target. The last column \
+    let caption = "Every trial, with the epochs or steps, training operations and seconds it needed to reach the target. The last column \
         is its folder below trials/, which has every epoch in epochs.csv and the settings in trial.toml.";
     let reached = rows.iter().filter(|row| row.reached.is_some()).count();
     let conclusion = format!("{reached} of {} trials reached the target.", rows.len());

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_analysis::evidence::{Evidence, PointEvidence};
+use semfocus_analysis::evidence::{Evidence, PointEvidence, Unit};
 use semfocus_analysis::stats::median;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{PREDICTION_RULE, Pair, PairAt, Row, pairs};
@@ -175,13 +175,15 @@ fn scores_picture(point: &PointEvidence, pairs: &[Pair]) -> Option<Picture> {
     }
     let separation =
         probed(|record| Summary::at(&record.pooled.separation, 100.0 - SHOWN).filter(|value| *value > 0.0));
-    let accuracy: Vec<Curve> =
-        mechanisms.iter().filter_map(|mechanism| pictures::curve(point, mechanism, Metric::HeldoutAccuracy)).collect();
+    let accuracy: Vec<Curve> = mechanisms
+        .iter()
+        .filter_map(|mechanism| pictures::curve(point, mechanism, Metric::HeldoutAccuracy, Unit::Epochs))
+        .collect();
     let conditions = |value: fn(&Row) -> f64| -> Vec<Curve> {
         mechanisms.iter().filter_map(|mechanism| pair_curve(point, pairs, mechanism, value)).collect()
     };
     let (w, x) = (conditions(|row| row.conditions.w_lhs), conditions(|row| row.conditions.x_lhs));
-    let epochs = charts::epochs(accuracy.iter().chain(&dispersion).flat_map(|curve| &curve.x).copied());
+    let epochs = charts::whole_numbers("epoch", accuracy.iter().chain(&dispersion).flat_map(|curve| &curve.x).copied());
     let panel = |axis: Axis, curves: &[Curve], height: f64| curve_panel("", epochs.clone(), axis, height, curves);
     let counts = mechanisms.iter().map(|mechanism| pictures::comparable(point, mechanism).len());
     let spread = pictures::spread(counts);
@@ -242,7 +244,7 @@ fn conditions_pictures(points: &[PointEvidence], pairs: &[Pair]) -> Vec<Picture>
         if all.iter().all(|curve| curve.x.len() < 2) {
             continue;
         }
-        let epochs = charts::epochs(all.iter().flat_map(|curve| &curve.x).copied());
+        let epochs = charts::whole_numbers("epoch", all.iter().flat_map(|curve| &curve.x).copied());
         let axis = condition_axis(&format!("({name}), left-hand side"), &all);
         let panel = |(point, curves): (&PointEvidence, &Vec<Curve>)| {
             let mut panel = curve_panel(&point_name(&point.point), epochs.clone(), axis.clone(), 90.0, curves);
@@ -289,7 +291,7 @@ fn prediction_picture(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
         let panel = Panel {
             title: String::new(),
             x: Axis::times("predicted ratio of guarantees"),
-            y: Axis::times("measured speed-up in epochs"),
+            y: Axis::times("measured speed-up"),
             height: 130.0,
             marks,
         };
@@ -302,7 +304,7 @@ fn prediction_picture(evidence: &Evidence, pairs: &[Pair]) -> Option<Picture> {
             "prediction",
             "Predicted and measured speed-up",
             format!(
-                "One point for each pair of trials with the same seed, {count} in all; epochs to {}. \
+                "One point for each pair of trials with the same seed, {count} in all; speed-up to {}. \
                  {PREDICTION_RULE}{left_out} The theory predicts an advantage to the right of the vertical line; points above \
                  the horizontal line show a measured one. On the diagonal, both agree.",
                 pictures::target_words(evidence.goal)

@@ -166,26 +166,39 @@ fn link_error() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, and links in run folders are not followed")
 }
 
+/// How often a file is opened that is replaced while it is read.
+const ATTEMPTS: usize = 5;
+
+/// Reads, and opens the file again if it was replaced meanwhile: on NFS, what a name stood for is gone as soon as another machine
+/// gives the name to another file.
+fn fresh<T>(read: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let is_stale = |result: &io::Result<T>| {
+        result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StaleNetworkFileHandle)
+    };
+    (1..ATTEMPTS).map(|_| read()).find(|result| !is_stale(result)).unwrap_or_else(read)
+}
+
 /// The contents of a file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    perform(Operation::Read { path }, || {
+    let read = || {
         let mut contents = Vec::new();
         open(path, File::options().read(true))?.read_to_end(&mut contents)?;
         Ok(contents)
-    })
+    };
+    fresh(|| perform(Operation::Read { path }, read))
 }
 
 /// The contents of a file from a byte on, and that byte: the first one if the file is shorter. None if it is not there.
 pub(crate) fn read_from(path: &Path, start: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
-    let result = perform(Operation::Read { path }, || {
+    let read = || {
         let mut file = open(path, File::options().read(true))?;
         let start = if file.metadata()?.len() < start { 0 } else { start };
         file.seek(SeekFrom::Start(start))?;
         let mut contents = Vec::new();
         file.read_to_end(&mut contents)?;
         Ok((contents, start))
-    });
-    match result {
+    };
+    match fresh(|| perform(Operation::Read { path }, read)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         result => result.map(Some),
     }
@@ -305,6 +318,29 @@ mod tests {
         let pipe = scratch.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         assert!(read(&pipe).unwrap_err().to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_while_it_is_read_is_opened_again() {
+        struct Stale(AtomicUsize);
+        impl Watcher for Stale {
+            fn before(&self, _operation: &Operation<'_>) -> Answer {
+                let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+                left.map_or(Answer::Go, |_| Answer::Fail(io::ErrorKind::StaleNetworkFileHandle.into()))
+            }
+        }
+        let scratch = Scratch::new("stale");
+        let file = scratch.path().join("file");
+        fs::write(&file, "contents").unwrap();
+        let stale = Arc::new(Stale(AtomicUsize::new(0)));
+        let guard = watch(scratch.path(), stale.clone());
+        stale.0.store(ATTEMPTS - 1, Ordering::Relaxed);
+        assert_eq!(read(&file).unwrap(), b"contents");
+        stale.0.store(ATTEMPTS - 1, Ordering::Relaxed);
+        assert_eq!(read_from(&file, 3).unwrap().unwrap(), (b"tents".to_vec(), 3));
+        stale.0.store(ATTEMPTS, Ordering::Relaxed);
+        assert_eq!(read(&file).unwrap_err().kind(), io::ErrorKind::StaleNetworkFileHandle);
+        drop(guard);
     }
 
     #[test]

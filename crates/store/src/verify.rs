@@ -45,11 +45,17 @@ impl Store {
             if path.parent() == Some(&self.dir) || !path.starts_with(&self.dir) || !path.exists() {
                 continue;
             }
-            let Taken::Lease(_lease) = locks.take(files::folder_of(path))? else { continue };
+            let Taken::Lease(_lease) = locks.take(leased_folder(path))? else { continue };
             moved.push((path.clone(), files::set_aside(path)?));
         }
         Ok(moved)
     }
+}
+
+/// The folder whose lease a process holds that writes a file: the weights that a trial keeps are in a folder of their own.
+fn leased_folder(path: &Path) -> &Path {
+    let folder = files::folder_of(path);
+    if folder.ends_with("snapshots") { files::folder_of(folder) } else { folder }
 }
 
 impl TrialFolder {
@@ -131,5 +137,25 @@ impl Refused {
             }
             damage => StoreError::damaged(path, damage.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[test]
+    fn the_files_of_a_trial_that_another_process_works_on_are_left_alone() {
+        let scratch = Scratch::new("verify-held");
+        let (store, locks) = (Store::at(scratch.path()), Locks::flock());
+        let trial = store.trial("0123456789abcdef".parse().unwrap());
+        trial.write_snapshot(4, b"damaged").unwrap();
+        let damage = [StoreError::damaged(&trial.snapshot(4), "it is damaged")];
+        let lease = trial.lease(&locks).unwrap();
+        assert_eq!(store.set_damage_aside(&damage, &locks).unwrap(), [], "a trainer may be writing it");
+        drop(lease);
+        assert_eq!(store.set_damage_aside(&damage, &locks).unwrap().len(), 1);
+        assert!(!trial.snapshot(4).exists() && !trial.path().join("snapshots/lock").exists());
     }
 }

@@ -1,16 +1,29 @@
 //! Which tokens of a sequence its label depends on.
 
-use crate::task::{TaskInfo, Token};
+use crate::task::{Label, TaskInfo, Token};
 
 impl TaskInfo {
-    /// The relevant positions of a legal sequence: those where replacing the token alone can give a legal sequence with
-    /// another label. Pad tokens at the end are never relevant.
+    /// The relevant positions of a legal sequence, in ascending order. Pad tokens at the end are never relevant, and illegal
+    /// sequences have no relevant positions.
     ///
-    /// This uses only the evaluator, so it means the same for every task: the first and the last bit in even-pairs, the
-    /// counterpart of the hidden bit in missing-duplicate, every bit in parity.
+    /// A position is relevant if replacing its token alone can give a legal sequence with another label. This uses only the
+    /// evaluator, so it means the same for every task: the first and the last bit in even-pairs, the counterpart of the
+    /// hidden bit in missing-duplicate, every bit in parity.
+    ///
+    /// A task can have a rule of its own instead, [`TaskInfo::relevant`]. Only flip-flop has one: if a bit that was written is
+    /// read again, replacing one of the two is illegal, although each of them alone is the answer.
     pub fn relevant_positions(&self, tokens: &[Token]) -> Vec<usize> {
-        let mut sequence = self.without_padding(tokens).to_vec();
         let Ok(label) = self.label(tokens) else { return Vec::new() };
+        let sequence = self.without_padding(tokens);
+        match self.relevant {
+            Some(relevant) => relevant(sequence),
+            None => self.replaceable_positions(sequence, label),
+        }
+    }
+
+    /// Where replacing the token alone can give a legal sequence with another label than this one.
+    fn replaceable_positions(&self, sequence: &[Token], label: Label) -> Vec<usize> {
+        let mut sequence = sequence.to_vec();
         let mut relevant = Vec::new();
         for position in 0..sequence.len() {
             let present = sequence[position];
@@ -31,6 +44,7 @@ impl TaskInfo {
 #[cfg(test)]
 mod tests {
     use crate::task::Tasks;
+    use crate::{DataSettings, Examples, Length};
 
     fn relevant(task: &str, tokens: &[u16]) -> Vec<usize> {
         Tasks::standard().find(task).unwrap().relevant_positions(tokens)
@@ -47,5 +61,36 @@ mod tests {
         assert_eq!(relevant("stack-manipulation", &[0, 1, 2]), [0, 1, 2]);
         assert_eq!(relevant("stack-manipulation", &[0, 1, 0, 4]), [3], "what was pushed last is on top");
         assert_eq!(relevant("parity", &[7, 1, 1]), [0usize; 0], "illegal sequences have none");
+        // W 0 I 1 R ?; W 0 W 1 I 0 R 1 I 1 R ? with padding.
+        assert_eq!(relevant("flip-flop", &[2, 0, 3, 1, 4, 5]), [1], "the bit that was written");
+        assert_eq!(
+            relevant("flip-flop", &[2, 0, 2, 1, 3, 0, 4, 1, 3, 1, 4, 5, 6]),
+            [3, 7],
+            "and where it is read again"
+        );
+        assert_eq!(relevant("flip-flop", &[2, 0, 4, 1, 4, 5]), [0usize; 0], "illegal");
+    }
+
+    /// The rule of flip-flop: every relevant bit is the answer, and the rest of the sequence does not tell it.
+    #[test]
+    fn relevant_bits_of_flip_flop_are_the_answer_and_nothing_else_tells_it() {
+        let tasks = Tasks::standard();
+        let task = tasks.find("flip-flop").unwrap();
+        let settings = DataSettings::with_length(Length::Between(4, 40));
+        let mut several = 0;
+        for example in Examples::new(task, &settings, 1, None).unwrap().take(2000).map(Result::unwrap) {
+            let positions = task.relevant_positions(&example.tokens);
+            assert!(!positions.is_empty() && positions.is_sorted());
+            assert!(positions.iter().all(|&position| example.tokens[position] == example.label), "{example:?}");
+            let flipped = |count: usize| {
+                let mut tokens = example.tokens.clone();
+                positions[..count].iter().for_each(|&position| tokens[position] = 1 - tokens[position]);
+                task.label(&tokens).ok()
+            };
+            assert_eq!(flipped(positions.len()), Some(1 - example.label), "{example:?}");
+            assert!((1..positions.len()).all(|count| flipped(count).is_none()), "{example:?}");
+            several += usize::from(positions.len() > 1);
+        }
+        assert!(several > 500, "{several} examples with more than one relevant position");
     }
 }

@@ -70,6 +70,9 @@ pub type Generate = fn(&Recipe, &mut Random, &mut Vec<Token>) -> Result<Label, U
 /// Returns the label of a sequence. The sequence is not empty, has no padding at its end and no token beyond the alphabet.
 pub type Evaluate = fn(&[Token]) -> Result<Label, Illegal>;
 
+/// Returns the positions that the label of a legal sequence without padding depends on, in ascending order.
+pub type Relevant = fn(&[Token]) -> Vec<usize>;
+
 /// The definition and the description of a task.
 ///
 /// The generator and the evaluator are separate functions: the generator reports the label that follows from how it built
@@ -136,11 +139,16 @@ pub struct TaskInfo {
     /// How the label of a legal sequence comes about, step by step.
     #[serde(skip)]
     pub explain: fn(&[Token]) -> Vec<String>,
+    /// A rule of the task's own for [`relevant_positions`](TaskInfo::relevant_positions). Without one, a position is relevant
+    /// if replacing its token alone can change the label. This fails where several tokens say the same and a single
+    /// different one is illegal.
+    #[serde(skip)]
+    pub relevant: Option<Relevant>,
 }
 
 impl TaskInfo {
     /// A task with sequences of 40 tokens by default and at least 1, all lengths of a range allowed, repetitions allowed,
-    /// and no description.
+    /// no rule of its own for relevant positions, and no description.
     pub const fn new(
         name: &'static str,
         alphabet: &'static [Symbol],
@@ -163,6 +171,7 @@ impl TaskInfo {
             generate,
             evaluate,
             explain: |_| Vec::new(),
+            relevant: None,
         }
     }
 

@@ -33,8 +33,20 @@ fn finds_where_order_does_not_matter() {
 }
 
 #[test]
+fn finds_the_hint_of_flip_flop() {
+    // A bit that is read again occurs more often.
+    let audit = audit("flip-flop");
+    let counted = accuracy(&audit, "bag-of-tokens");
+    assert!((0.62..0.68).contains(&counted), "{counted}");
+    assert!((accuracy(&audit, "first-and-last-token") - 0.5).abs() < 0.06);
+    assert!(audit.findings.iter().all(|found| found.contains("may use this hint")), "{:?}", audit.findings);
+}
+
+#[test]
 fn finds_no_leak_in_generated_data() {
-    for name in ["parity", "stack-manipulation", "modular-arithmetic", "solve-equation", "missing-duplicate"] {
+    for name in
+        ["parity", "stack-manipulation", "modular-arithmetic", "solve-equation", "missing-duplicate", "flip-flop"]
+    {
         let audit = audit(name);
         assert!(audit.overlaps.iter().all(|overlap| overlap.sequences == 0));
         assert_eq!(audit.contradictions, 0);

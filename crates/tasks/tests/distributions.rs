@@ -63,6 +63,28 @@ fn hidden_position_is_uniform_and_the_word_too() {
 }
 
 #[test]
+fn four_of_five_pairs_are_ignored_and_bits_are_uniform() {
+    for (length, pairs) in [(40, 20), (41, 20), (8, 4)] {
+        let drawn = sequences("flip-flop", length, 20_000);
+        assert!(drawn.iter().all(|tokens| tokens.len() == length && (tokens[length - 1] == 6) == (length % 2 == 1)));
+        assert!(drawn.iter().all(|tokens| tokens[0] == 2 && tokens[2 * pairs - 2..2 * pairs] == [4, 5]));
+        for pair in 1..pairs - 1 {
+            let instructions = tally(3, drawn.iter().map(|tokens| usize::from(tokens[2 * pair]) - 2));
+            assert_fits(&format!("instruction of pair {pair}"), &instructions, &[0.1, 0.8, 0.1]);
+            let bits = |tokens: &&Vec<Token>| tokens[2 * pair] < 4;
+            let bits = tally(2, drawn.iter().filter(bits).map(|tokens| usize::from(tokens[2 * pair + 1])));
+            assert_fits(&format!("bit of pair {pair}"), &bits, &[1.0; 2]);
+        }
+        // The last write is the pair number `distance` from the end if none of the pairs after it is a write.
+        let distance = |tokens: &Vec<Token>| pairs - 1 - tokens.iter().rposition(|&token| token == 2).unwrap() / 2;
+        let mut shares: Vec<f64> = (0..pairs - 2).map(|others| 0.1 * 0.9f64.powi(others as i32)).collect();
+        shares.push(0.9f64.powi(pairs as i32 - 2));
+        assert_fits("last write", &tally(pairs - 1, drawn.iter().map(|tokens| distance(tokens) - 1)), &shares);
+    }
+    assert_fits("bit that is asked for", &labels("flip-flop", 40, 20_000), &[1.0; 2]);
+}
+
+#[test]
 fn moves_are_uniform() {
     let drawn = sequences("cycle-navigation", 40, 20_000);
     let moves = tally(3, drawn.iter().flatten().map(|&step| usize::from(step)));

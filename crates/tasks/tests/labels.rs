@@ -14,7 +14,7 @@ proptest! {
 
     /// The label that the generator knows from its construction is the one that the evaluator reads from the sequence.
     #[test]
-    fn generator_and_evaluator_agree(seed: u64, which in 0usize..8, low in 4usize..70, more in 0usize..30) {
+    fn generator_and_evaluator_agree(seed: u64, which in 0usize..9, low in 4usize..70, more in 0usize..30) {
         let tasks = Tasks::standard();
         let task = tasks.iter().nth(which).unwrap();
         let lengths = low..=low + if task.name == "listops" { more + 20 } else { more };
@@ -87,6 +87,23 @@ fn missing_duplicate_by_brute_force() {
         let hidden = tokens.iter().filter(|&&t| t == 2).count();
         (hidden == 1).then(|| (0..2).find(|&bit| fits(bit))).flatten()
     });
+}
+
+#[test]
+fn flip_flop_by_brute_force() {
+    // Every legal text, from the definition, with its label.
+    let mut legal = BTreeMap::new();
+    let mut beginnings = vec![("W0".to_owned(), 0), ("W1".to_owned(), 1)];
+    for _ in 0..3 {
+        legal.extend(beginnings.iter().map(|(text, bit)| (format!("{text}R?"), *bit)));
+        let longer = beginnings.iter().flat_map(|(text, bit)| {
+            let pairs = [("W0", 0), ("W1", 1), ("I0", *bit), ("I1", *bit), (["R0", "R1"][usize::from(*bit)], *bit)];
+            pairs.map(|(pair, bit)| (format!("{text}{pair}"), bit))
+        });
+        beginnings = longer.collect();
+    }
+    assert_eq!(legal.len(), 2 + 10 + 50);
+    brute_force("flip-flop", 7, 8, |tokens| legal.get(&written(tokens, "01WIR?")).copied());
 }
 
 #[test]
@@ -258,7 +275,7 @@ fn labels_made_by_the_independent_script() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 7 * 32 + 20);
+    assert_eq!(checked, 8 * 32 + 20);
 }
 
 #[test]
@@ -292,6 +309,38 @@ fn examples_of_the_definitions() {
         complaint("missing-duplicate", &[0, 1, 2, 0]),
         "token 4: differs from token 2, its counterpart in the first half"
     );
+}
+
+#[test]
+fn mistakes_in_flip_flop_are_found_where_they_are() {
+    let read = |text: &str| -> Result<Label, String> {
+        let tokens: Vec<Token> = text.split(' ').map(|symbol| "01WIR?_".find(symbol).unwrap() as Token).collect();
+        task("flip-flop").label(&tokens).map_err(|illegal| illegal.to_string())
+    };
+    assert_eq!(read("W 1 R ?"), Ok(1), "the shortest sequence");
+    assert_eq!(read("W 1 I 0 W 0 I 1 R 0 I 1 R ? _"), Ok(0), "odd lengths end with a pad");
+    assert_eq!(read("W 1 R 1 R 1 W 0 W 1 R ?"), Ok(1));
+    let complaint = |text: &str| read(text).unwrap_err();
+    for text in ["I 1 R ?", "R ?", "I", "R 0 R ?"] {
+        assert_eq!(complaint(text), "token 1: the first instruction must be W (2)", "{text}");
+    }
+    assert_eq!(complaint("0 1 R ?"), "token 1: expected an instruction: W, I or R (2, 3 or 4)");
+    assert_eq!(complaint("W 1 0 R ?"), "token 3: expected an instruction: W, I or R (2, 3 or 4)");
+    assert_eq!(complaint("W 1 ?"), "token 3: expected an instruction: W, I or R (2, 3 or 4)");
+    assert_eq!(complaint("W R ?"), "token 2: expected a bit, 0 or 1, after W");
+    assert_eq!(complaint("W 1 I W 0 R ?"), "token 4: expected a bit, 0 or 1, after I");
+    assert_eq!(complaint("W 1 R 0 R ?"), "token 4: R must be followed by the bit last written, 1 at token 2");
+    assert_eq!(
+        complaint("W 1 W 0 I 1 R 0 R 1 R ?"),
+        "token 10: R must be followed by the bit last written, 0 at token 4"
+    );
+    assert_eq!(complaint("W ?"), "token 2: `?` must follow R, not W");
+    assert_eq!(complaint("W 1 I ? R ?"), "token 4: `?` must follow R, not I");
+    assert_eq!(complaint("W 1 R ? R ?"), "token 4: `?` is only allowed at the end");
+    assert_eq!(complaint("W 1 R ? I"), "token 4: `?` is only allowed at the end");
+    for (text, end) in [("W", 2), ("W 1", 3), ("W 1 I 0", 5), ("W 1 R 1", 5), ("W 1 R", 4)] {
+        assert_eq!(complaint(text), format!("token {end}: ends too early: the last pair must be R ? (4 5)"));
+    }
 }
 
 #[test]
@@ -331,4 +380,5 @@ fn every_task_is_described_completely() {
     assert_eq!(ids("stack-manipulation"), (5, 5, 3));
     assert_eq!(ids("modular-arithmetic"), (10, 10, 5));
     assert_eq!(ids("solve-equation"), (11, 11, 5));
+    assert_eq!(ids("flip-flop"), (6, 6, 2));
 }

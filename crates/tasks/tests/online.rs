@@ -46,6 +46,7 @@ cycle-navigation 226f8364d63246f4 8f392573b425804d 7964cca57b794889
 stack-manipulation 247a5f6d8878b8ce 6396e7673833e30b 39d7a4bdacfd159a
 modular-arithmetic 916bbfef0a7f9237 b2bf3318d489a5e7 4d1cc5bf775d309c
 solve-equation 3760b78845c1fb08 446a2a4cefc23f68 7509df3883a9184c
+flip-flop 47e24c74c3da4bc8 fbf83916ec644317 37a13f3f5f02487f
 ";
 
 #[test]

@@ -141,6 +141,7 @@ fn impossible_settings_are_explained() {
         complaint("solve-equation", length("2")),
         "`solve-equation` needs sequences of at least 3 tokens, got length 2"
     );
+    assert_eq!(complaint("flip-flop", length("3")), "`flip-flop` needs sequences of at least 4 tokens, got length 3");
     assert_eq!(complaint("listops", length("2")), "a ListOps expression has 1 token or at least 4, never 2");
     assert_eq!(
         complaint("listops", length("30..31")),

@@ -12,8 +12,8 @@ use super::{BASELINE, Comparison, Evidence, PointEvidence};
 pub const SPEED_MARGIN: f64 = 1.25;
 
 /// The rule for [`Answer`], as users read it.
-pub const CLAIM_RULE: &str = "supported: the verdict says what is expected. not supported: it says the opposite. undecided: neither. \
-Expected not to be faster (slower): supported if it is slower (faster), or if the interval of the speed-up excludes a factor of 1.25. \
+pub const CLAIM_RULE: &str = "supported: the verdict says what is expected. not supported: it says the opposite, or the interval \
+excludes an effect of the expected kind above the margin (a factor of 1.25 in speed, 1 point of accuracy). undecided: neither. Expected not to be faster (slower): supported if it is slower (faster), or if the interval of the speed-up excludes a factor of 1.25. \
 Expected not to be worse (better): supported if the interval of the difference in accuracy excludes 1 point. In a grid, an expectation \
 is supported if it is supported at every point.";
 
@@ -23,9 +23,9 @@ is supported if it is supported at every point.";
 pub enum Answer {
     /// The results show what is expected.
     Supported,
-    /// The results show neither it nor the opposite.
+    /// The results do not tell.
     Undecided,
-    /// The results show the opposite.
+    /// The results show the opposite, or that there is no such effect above the margin.
     NotSupported,
 }
 
@@ -183,5 +183,12 @@ fn answer(outcome: Outcome, comparison: &Comparison) -> (Answer, String) {
         Expected::Same => (generalisation.finding == G::Same, matches!(generalisation.finding, G::Better | G::Worse)),
     };
     let answer = if outcome.is_negated { decide(is_not_so && !is_so, is_so) } else { decide(is_so, is_not_so) };
-    (answer, words.clone())
+    // Where the margin decides, the words have to say so: by themselves they find nothing.
+    let is_by_margin = is_not_so && !is_so && !matches!(learning.finding, L::Faster | L::Slower);
+    let margin = match outcome.expected {
+        Expected::Faster if is_by_margin => format!("; a speed-up of {SPEED_MARGIN} or more is excluded"),
+        Expected::Slower if is_by_margin => format!("; a slow-down of {SPEED_MARGIN} or more is excluded"),
+        _ => String::new(),
+    };
+    (answer, format!("{words}{margin}"))
 }

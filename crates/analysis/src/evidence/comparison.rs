@@ -6,7 +6,7 @@ use super::accuracy::AccuracyDifference;
 use super::measures::Measures;
 use super::speedup::{Cost, Speedup};
 use super::verdict::{Generalisation, LEVEL, Learning, Verdict};
-use super::{Observed, measured};
+use super::{Observed, Unit, measured};
 use crate::stats::{
     Interval, KaplanMeier, PermutationTest, TimeToTarget, holm, holm_levels, log_rank_excess, log_rank_interval,
     permuted_log_rank,
@@ -61,7 +61,7 @@ struct Pair<'a> {
 pub(super) fn compare_all(wanted: &[(&str, &str)], trials: &[Observed], horizon: f64) -> Vec<Option<Comparison>> {
     let mut comparisons: Vec<Option<Comparison>> =
         wanted.iter().map(|(mechanism, baseline)| compare(mechanism, baseline, trials, horizon)).collect();
-    let compared = comparisons.iter().flatten().count();
+    let (compared, unit) = (comparisons.iter().flatten().count(), Unit::new(trials.iter()));
     let mut found: Vec<&mut Comparison> = comparisons.iter_mut().flatten().collect();
     let p_values: Vec<f64> = found.iter().map(|comparison| comparison.log_rank.p_value).collect();
     for ((comparison, adjusted), level) in found.iter_mut().zip(holm(&p_values)).zip(holm_levels(&p_values, LEVEL)) {
@@ -83,7 +83,7 @@ pub(super) fn compare_all(wanted: &[(&str, &str)], trials: &[Observed], horizon:
         if let Some(epochs) = comparison.epochs.as_mut().filter(|_| all_reached && is_closed) {
             epochs.interval = Some(comparison.speedups);
         }
-        comparison.learning = Verdict::on_learning(comparison, compared);
+        comparison.learning = Verdict::on_learning(comparison, compared, unit);
         comparison.generalisation = Verdict::on_generalisation(comparison, compared);
     }
     comparisons

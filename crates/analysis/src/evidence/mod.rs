@@ -10,6 +10,7 @@
 //! | several runs compared with each other | [`across`] |
 //! | what causes the speed-up of top-k attention, from controls | [`causes`] |
 //! | pairs that ran on different processors | [`processors`] |
+//! | whether times are counted in epochs or in steps | [`unit`] |
 //! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
 pub mod accuracy;
@@ -22,15 +23,17 @@ pub mod processors;
 pub mod robustness;
 pub mod speedup;
 pub mod tuned;
+pub mod unit;
 pub mod verdict;
 
-use semfocus_core::{Experiment, Goal, Metric, Point, TrialSettings};
+use semfocus_core::{Experiment, Goal, Metric, Point};
 use semfocus_store::{Contents, State, Store, StoredTrial};
 use serde::Serialize;
 
 use crate::stats::{KaplanMeier, RestrictedMean, median};
 pub use comparison::Comparison;
 pub use measures::Measures;
+pub use unit::Unit;
 
 pub use semfocus_core::BASELINE;
 
@@ -217,19 +220,13 @@ impl Evidence {
         }
     }
 
-    /// Steps of an epoch, if they are the same in all trials and an epoch is something else than a pass over a fixed set of
-    /// training examples.
-    pub fn steps_per_epoch(&self) -> Option<u64> {
-        let mut settings = self.trials().filter_map(|observed| observed.trial.settings.as_ref());
-        let is_usual = settings.all(TrialSettings::is_epoch_a_pass);
-        let last = self.trials().filter_map(|observed| observed.trial.records.last());
-        let mut steps = last.filter_map(|record| Some(record.steps? / record.epoch as u64));
-        let first = steps.next().filter(|_| !is_usual)?;
-        steps.all(|other| other == first).then_some(first)
+    /// What times are counted in.
+    pub fn unit(&self) -> Unit {
+        Unit::new(self.trials())
     }
 
     /// The trials of all points.
-    pub fn trials(&self) -> impl Iterator<Item = &Observed> {
+    pub fn trials(&self) -> impl Iterator<Item = &Observed> + Clone {
         self.points.iter().flat_map(|point| &point.trials)
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::accuracy::AccuracyDifference;
 use super::comparison::Comparison;
 use super::speedup::Ratio;
+use super::unit::Unit;
 use crate::stats::{Interval, SignFlips, student_quantile};
 
 /// A finding is significant if its corrected p-value is smaller.
@@ -84,7 +85,7 @@ impl<T> Verdict<T> {
 
 impl Verdict<Learning> {
     /// The verdict on one of `compared` comparisons.
-    pub(super) fn on_learning(comparison: &Comparison, compared: usize) -> Self {
+    pub(super) fn on_learning(comparison: &Comparison, compared: usize, unit: Unit) -> Self {
         let (lean, pairs) = (comparison.learning.lean, comparison.pairs);
         let p = comparison.log_rank.p_value;
         let is_shown = p < comparison.log_rank_level;
@@ -99,8 +100,8 @@ impl Verdict<Learning> {
             () => Learning::NoEvidence,
         };
         let ratio = comparison.epochs.map(|speedup| speedup.ratio);
-        let fewer = ratio.map_or(String::new(), |ratio| format!(", {} fewer epochs", times(ratio)));
-        let more = ratio.map_or(String::new(), |ratio| format!(", {} more epochs", times(inverse(ratio))));
+        let fewer = ratio.map_or(String::new(), |ratio| format!(", {} fewer {}", times(ratio), unit.name()));
+        let more = ratio.map_or(String::new(), |ratio| format!(", {} more {}", times(inverse(ratio)), unit.name()));
         let interval = comparison.epochs.and_then(|speedup| speedup.interval);
         let spread = |ends: fn(Interval) -> (f64, f64)| {
             interval.map(ends).map_or(String::new(), |(low, high)| format!("95 % interval {low:.1} to {high:.1}, "))
@@ -119,8 +120,10 @@ impl Verdict<Learning> {
                 format!("no evidence of a difference in speed; {}", too_few(pairs, needed))
             }
             Learning::NoEvidence => {
+                // A factor below 1 is a slow-down; the interval has both sides, so all three are factors.
                 let size = interval.zip(ratio).map_or(String::new(), |(interval, ratio)| {
-                    format!("speed-up {ratio}, 95 % interval {:.1} to {:.1}, ", interval.low, interval.high)
+                    let (low, high) = (interval.low, interval.high);
+                    format!("speed-up {:.2}, 95 % interval {low:.2} to {high:.2}, ", ratio.value())
                 });
                 format!("no evidence of a difference in speed ({size}{p_value})")
             }

@@ -11,7 +11,7 @@ use semfocus_core::study::seed_name;
 use semfocus_lab::jobs::{Job, Surface};
 use semfocus_lab::surface::directions::{Plane, Scaling};
 use semfocus_lab::surface::fingerprint;
-use semfocus_lab::{Lab, TrainedModel};
+use semfocus_lab::{Lab, TrainedModel, Trial};
 use semfocus_store::{Grid, SurfaceFolder, SurfaceSettings};
 use serde::Serialize;
 
@@ -58,6 +58,22 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+impl Args {
+    /// The trials whose models have surfaces.
+    pub(crate) fn models_among<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
+        self.models.among(trials, SEEDS)
+    }
+
+    /// How many examples the surfaces of a model are evaluated on, over all cells.
+    pub(crate) fn evaluations(&self, trial: &Trial) -> f64 {
+        let examples = (self.samples as usize).min(trial.settings.data.sizes.train);
+        f64::from(self.grid).powi(2) * examples as f64 * f64::from(self.draws)
+    }
+}
+
+/// Seeds of each mechanism that surfaces are made of unless more are asked for.
+const SEEDS: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Directions {
@@ -107,7 +123,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
 
 /// The surfaces that are asked for, each with its model and its settings.
 fn surfaces(args: &Args, lab: &Lab) -> Result<Vec<(Rc<Target>, SurfaceSettings, Surface)>, Error> {
-    let targets = args.models.targets(lab, 1)?;
+    let targets = args.models.targets(lab, SEEDS)?;
     let comparable: Vec<_> = targets.iter().map(|target| (&target.folder, &target.trained.trial)).collect();
     semfocus_lab::surface::check_comparable(&comparable)?;
     let mut surfaces = Vec::new();

@@ -71,7 +71,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> Result<Exit, Error> {
     let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name)?;
     writeln!(out, "{}", args.output.join("data").join(&name).display())?;
     let (finished, planned) = (provenance.finished, provenance.planned);
-    writeln!(out, "{finished} of {} over, {:.2} core-hours\n", counted(planned, "trial"), provenance.core_hours)?;
+    writeln!(out, "{finished} of {} over, {:.2} trial-hours\n", counted(planned, "trial"), provenance.trial_hours)?;
     evidence::print(&evidence, out)?;
     Ok(Exit::Done)
 }

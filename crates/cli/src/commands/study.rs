@@ -1,5 +1,6 @@
 //! `semfocus study`: as much of the study as a time allows, the most informative parts first.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -88,7 +89,7 @@ struct Planned {
     done: usize,
     /// Whether its report is written, so that nothing is left to do.
     over: bool,
-    /// Seconds that are left, by estimate; at most, if trials can stop at a target. What follows training is not included.
+    /// Seconds that are left, by estimate, with what follows training; at most, if trials can stop at a target.
     seconds: f64,
     /// The answer to its claim, once there are results.
     answer: Option<String>,
@@ -115,8 +116,16 @@ impl Planned {
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let deadline = Instant::now() + Duration::from_secs_f64(args.hours * 3600.0);
     let listed = listed(args)?;
-    let all = || listed.iter().map(|listed| Planned::new(listed, args, lab)).collect::<Result<Vec<Planned>, Error>>();
-    let plan = all()?;
+    // One that cannot be read does not keep the others from being run.
+    let planned = |listed: &Listed| match Planned::new(listed, args, lab) {
+        Ok(planned) => Some(planned),
+        Err(error) => {
+            say!("{}: left out: {error}", listed.name);
+            None
+        }
+    };
+    let plan: Vec<Planned> = listed.iter().filter_map(planned).collect();
+    let mut failed: HashSet<String> = names(&listed).filter(|name| plan.iter().all(|one| one.name != *name)).collect();
     if args.dry_run {
         emit(out, args.json, &plan, |out| print_plan(&plan, args.hours, out))?;
         return Ok(Exit::Done);
@@ -132,29 +141,39 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     });
     let left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let mut has_failed = false;
     // First what can be finished, in the order of the list; then the first of the rest, as far as the time goes.
     for may_be_cut in [false, true] {
         for one in &listed {
-            let Planned { name, over, seconds, args, .. } = Planned::new(one, args, lab)?;
-            if over || is_stopped() || (!may_be_cut && seconds > left()) {
+            if is_stopped() || failed.contains(&one.name) {
+                continue;
+            }
+            let Some(Planned { name, over, seconds, args, .. }) = planned(one) else {
+                failed.insert(one.name.clone());
+                continue;
+            };
+            if over || (!may_be_cut && seconds > left()) {
                 continue;
             }
             say!("\n== {name}, {} left", duration(left()));
             match run::run(&args, lab, &mut std::io::sink()) {
                 Ok(Exit::Interrupted) if left() > 0.0 => return Ok(Exit::Interrupted),
-                Ok(_) => {}
+                Ok(Exit::Done | Exit::Interrupted) => {}
                 // The others do not depend on it.
+                Ok(_) => drop(failed.insert(name)),
                 Err(error) => {
-                    has_failed = true;
                     say!("{name}: failed: {error}");
+                    failed.insert(name);
                 }
             }
         }
     }
-    let results = all()?;
+    let results: Vec<Planned> = listed.iter().filter_map(planned).collect();
     emit(out, args.json, &results, |out| print_results(&results, out))?;
-    Ok(if has_failed { Exit::SomeFailed } else { Exit::Done })
+    Ok(if failed.is_empty() { Exit::Done } else { Exit::SomeFailed })
+}
+
+fn names(listed: &[Listed]) -> impl Iterator<Item = String> + '_ {
+    listed.iter().map(|listed| listed.name.clone())
 }
 
 /// The runs that are asked for.
@@ -183,7 +202,7 @@ fn print_plan(plan: &[Planned], hours: f64, out: &mut dyn Write) -> Result<(), E
         let name = shortened(name, 32);
         writeln!(out, "{name:33}{left:>13}{:>12}{:>12}", duration(*seconds), duration(together))?;
     }
-    writeln!(out, "\ntime: at most, by estimate, without what follows training")?;
+    writeln!(out, "\ntime: at most, by estimate")?;
     let text = "Runs that do not fit into the time that is left are passed over for smaller ones. What is left of the time goes to \
                 the first of them. Given again, the command goes on.";
     Ok(paragraph(out, "", text)?)

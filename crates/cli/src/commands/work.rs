@@ -78,8 +78,7 @@ pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
     }
     if !args.quiet {
         let place = job.as_ref().map_or_else(String::new, |job| format!(" in Slurm job {}", job.name));
-        let time =
-            deadline.map_or_else(String::new, |deadline| format!(" for {}", clock(deadline.left().as_secs_f64())));
+        let time = left.map_or_else(String::new, |left| format!(" for {}", clock(left.as_secs_f64())));
         say!("working on {}{place}{time}", args.dir.display());
     }
     let locks = args.lock.locks([store.dir().join("trials").as_path()])?;
@@ -111,7 +110,7 @@ impl Worker<'_> {
         let has_models = ends.iter().flatten().any(|end| matches!(end, End::Over(state) if *state != State::Diverged));
         let steps = Measurements::read(&self.args.dir)?.steps(&store.experiment()?);
         for step in steps.iter().filter(|_| has_models) {
-            let (unit, jobs) = step.stage(self.lab, &self.args.dir)?;
+            let (unit, jobs) = step.stage(self.lab, &self.args.dir, self.args.device.device.name())?;
             let jobs: Vec<&dyn Job> = jobs.iter().map(|job| &**job).collect();
             let ends = self.run(&jobs, unit, Sharing::one_by_one(Some(cores())));
             match self.failures(&jobs, &ends) {

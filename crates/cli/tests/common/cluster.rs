@@ -38,10 +38,13 @@ impl<'a> Cluster<'a> {
     pub(crate) fn program(&self, name: &str, lines: &str) {
         let (path, log) = (self.scratch.path(&format!("bin/{name}")), self.scratch.path("calls.txt"));
         let text = format!("#!/bin/sh\necho \"{name} $*\" >> '{log}'\n{lines}\n");
-        // Another thread may be starting a program that has this file open for writing.
-        std::fs::write(format!("{path}.new"), text).unwrap();
-        std::fs::set_permissions(format!("{path}.new"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::rename(format!("{path}.new"), path).unwrap();
+        // A file that is open for writing cannot be run, and a program that another thread starts at this moment has for a while
+        // all files open that this one has. So another process writes it.
+        let new = format!("{path}.new");
+        std::fs::write(format!("{path}.txt"), text).unwrap();
+        assert!(Command::new("cp").args([&format!("{path}.txt"), &new]).status().unwrap().success());
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::rename(new, path).unwrap();
     }
 
     /// Lets a program print a text.

@@ -4,9 +4,12 @@
 #[cfg(unix)]
 pub(crate) mod cluster;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// What a run of the program gave.
 pub(crate) struct Output {
@@ -147,6 +150,50 @@ pub(crate) fn start(arguments: &[&str]) -> Child {
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program starts")
+}
+
+/// How long a test waits for something, on however busy a machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What a process says on standard error, while it runs.
+pub(crate) struct Talk {
+    said: Arc<Mutex<String>>,
+    listener: JoinHandle<()>,
+}
+
+impl Talk {
+    pub(crate) fn of(child: &mut Child) -> Self {
+        let mut stderr = child.stderr.take().expect("its errors are piped");
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = said.clone();
+        let listener = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = stderr.read(&mut bytes) {
+                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Talk { said, listener }
+    }
+
+    /// Waits until it has said something.
+    pub(crate) fn wait_for(&self, text: &str) {
+        wait_until(&format!("it says `{text}`"), || self.said.lock().unwrap().contains(text));
+    }
+
+    /// All that it said, when it has ended.
+    pub(crate) fn end(self) -> String {
+        self.listener.join().unwrap();
+        self.said.lock().unwrap().clone()
+    }
 }
 
 /// Sends a signal such as `INT`.

@@ -59,6 +59,12 @@ impl Step {
         ExperimentError::new(message).at(&self.place)
     }
 
+    /// The value of an option, in words.
+    fn option(&self, name: &str) -> String {
+        let found = self.options.iter().find(|(other, _)| other == name);
+        found.map_or_else(|| "by default".to_owned(), |(_, value)| value.to_string())
+    }
+
     fn set(&mut self, name: &str, value: Value) {
         match self.options.iter_mut().find(|(other, _)| other == name) {
             Some((_, old)) => *old = value,
@@ -72,8 +78,8 @@ impl Step {
 pub(super) enum Steps {
     /// Options that are added to those of earlier layers.
     Options(Step),
-    /// Steps in place of those of earlier layers.
-    List(Vec<Step>),
+    /// Steps of a command in place of those of earlier layers.
+    List(String, Vec<Step>),
 }
 
 /// What a layer says about `[after]`.
@@ -98,11 +104,12 @@ impl AfterLayer {
                 }
                 DeValue::Table(options) => layer.steps.push(Steps::Options(step(name, options, &place)?)),
                 DeValue::Array(steps) => {
+                    check_command(name, &place)?;
                     let tables = steps.iter().map(|value| value.get_ref().as_table());
                     let tables: Option<Vec<&DeTable<'_>>> = tables.collect();
                     let tables = tables.ok_or_else(|| expected_table(name, &place))?;
                     let steps = tables.into_iter().map(|options| step(name, options, &place));
-                    layer.steps.push(Steps::List(steps.collect::<Result<_, _>>()?));
+                    layer.steps.push(Steps::List(name.to_owned(), steps.collect::<Result<_, _>>()?));
                 }
                 _ => return Err(expected_table(name, &place)),
             }
@@ -171,10 +178,8 @@ impl After {
         }
         for steps in &layer.steps {
             match steps {
-                Steps::List(steps) => {
-                    if let Some(first) = steps.first() {
-                        self.steps.retain(|step| step.command != first.command);
-                    }
+                Steps::List(command, steps) => {
+                    self.steps.retain(|step| step.command != *command);
                     self.steps.extend(steps.iter().cloned());
                 }
                 // The same options for all steps of the command.
@@ -229,13 +234,12 @@ impl After {
             };
             let (here, there) = (of(self), of(other));
             for (mine, theirs) in here.iter().zip(&there) {
-                for (name, value) in &mine.options {
-                    let before = theirs.options.iter().find(|(other, _)| other == name).map(|(_, value)| value);
-                    if let Some(before) = before.filter(|before| *before != value) {
-                        let text = format!("{command} {} {value} instead of {before}", name.replace('_', " "));
-                        if !words.contains(&text) {
-                            words.push(text);
-                        }
+                let all = mine.options.iter().chain(&theirs.options).map(|(name, _)| name);
+                for name in all {
+                    let (now, before) = (mine.option(name), theirs.option(name));
+                    let text = format!("{command} {} {now} instead of {before}", name.replace('_', " "));
+                    if now != before && !words.contains(&text) {
+                        words.push(text);
                     }
                 }
             }
@@ -250,6 +254,7 @@ impl After {
 #[cfg(test)]
 mod tests {
     use super::super::{AnyName, Experiment, Request};
+    use super::*;
 
     fn resolve(text: &str, overrides: &[&str], smoke: bool) -> Result<Experiment, String> {
         let name = format!("semfocus-after-{}-{:?}.toml", std::process::id(), std::thread::current().id());
@@ -298,6 +303,12 @@ mod tests {
         assert_eq!(commands(&changed)[3], "sharpness --samples 50");
         assert!(changed.changed.contains(&"landscape grid 9 instead of 21".to_owned()), "{:?}", changed.changed);
         assert_eq!(commands(&resolve(FILE, &[], true).unwrap())[1], "landscape --grid 5 --samples 20");
+        let wider = resolve(FILE, &["after.landscape.range=2.5"], false).unwrap();
+        assert!(wider.changed.contains(&"landscape range 2.5 instead of by default".to_owned()), "{:?}", wider.changed);
+        let base = resolve(FILE, &[], false).unwrap().after;
+        let mut without = base.clone();
+        without.apply(&AfterLayer { steps: vec![Steps::List("landscape".to_owned(), Vec::new())], shows: None });
+        assert_eq!((base.steps.len(), without.steps.len()), (3, 1), "an empty list removes the steps of a command");
     }
 
     #[test]
@@ -305,6 +316,7 @@ mod tests {
         for (from, to, message) in [
             ("[after.probe]", "[after.prob]", "did you mean `probe`?"),
             ("[after.probe]", "[after.report]", "`report` cannot follow training"),
+            ("[after.probe]", "[scale.quick]\nafter.prob = []\n[after.probe]", "did you mean `probe`?"),
             ("samples = 100", "samples = 100\n[scale.quick]\nafter = 3", "`after` is a table"),
             ("show = [", "show = [3,", "expected a list"),
         ] {

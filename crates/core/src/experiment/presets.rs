@@ -1,4 +1,4 @@
-//! The experiments of the study, embedded in the program.
+//! The experiments of the study and a few more, embedded in the program.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -29,7 +29,7 @@ macro_rules! files {
 }
 
 /// Tasks first, then causes, then figures and tables.
-static FILES: [File; 33] = files![
+static FILES: [File; 34] = files![
     "even-pairs",
     "parity",
     "missing-duplicate",
@@ -38,6 +38,7 @@ static FILES: [File; 33] = files![
     "modular-arithmetic",
     "solve-equation",
     "listops",
+    "flip-flop",
     "causes",
     "figure-1",
     "figure-2",

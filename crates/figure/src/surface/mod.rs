@@ -1,6 +1,6 @@
 //! Figures of a loss surface: contours, heat maps, roughness and sharpness. The caller adds title and caption.
 
-use crate::charts::{Curve, curve_panel, epochs};
+use crate::charts::{Curve, curve_panel, whole_numbers};
 use crate::{
     Axis, ColourMap, Contours, Dash, Figure, Filling, Heatmap, Mark, Marker, ONE_COLUMN, Paint, Panel, Points, Series,
     Sharing, Style, TWO_COLUMNS,
@@ -97,7 +97,7 @@ pub fn lipschitz(curves: &[LipschitzCurve]) -> Figure {
 
 /// The largest eigenvalue of the Hessian of the loss, by epoch.
 pub fn sharpness(curves: &[Curve]) -> Figure {
-    let x = epochs(curves.iter().flat_map(|curve| &curve.x).copied());
+    let x = whole_numbers("epoch", curves.iter().flat_map(|curve| &curve.x).copied());
     let values = curves.iter().flat_map(|curve| &curve.quartiles).flatten().copied();
     let y = Axis::auto("top Hessian eigenvalue", values);
     Figure { panels: vec![curve_panel("", x, y, 120.0, curves)], ..Figure::default() }

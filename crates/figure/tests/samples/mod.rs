@@ -53,7 +53,7 @@ fn measures<'a>(loss: &'a [Curve], accuracy: &'a [Curve]) -> [Measure<'a>; 2] {
 
 /// Loss above, accuracy below.
 pub(crate) fn compact_curves(loss: &[Curve], accuracy: &[Curve]) -> Figure {
-    curves(&measures(loss, accuracy))
+    curves("epoch", &measures(loss, accuracy))
 }
 
 /// Pseudo-random numbers between 0 and 1 that are the same everywhere.
@@ -143,7 +143,7 @@ pub(crate) fn extended() -> Figure {
     described(
         "Learning curves by family",
         "Median of 12 seeds with the 25–75 % band.",
-        curves_by_group(&measures(&loss, &accuracy), |name| (name != "full").then(|| family(name))),
+        curves_by_group("epoch", &measures(&loss, &accuracy), |name| (name != "full").then(|| family(name))),
     )
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn kaplan_meier() -> Figure {
     };
     let curves = [("full", 520.0), ("topk:5", 130.0), ("banded:5", 390.0), ("randomk:5", 800.0)].map(curve);
     let caption = "Kaplan–Meier estimates, 20 seeds each, with 95 % bands; strokes mark trials that ended before they reached the target.";
-    described("Trials below 95 % training accuracy", caption, survival("trials below 95 % accuracy", &curves))
+    described("Trials below 95 % training accuracy", caption, survival("epoch", "trials below 95 % accuracy", &curves))
 }
 
 pub(crate) fn speed_ups() -> Figure {
@@ -339,7 +339,7 @@ pub(crate) fn few_seeds() -> Figure {
     described(
         "Three seeds",
         "One pale line for each.",
-        curves(&[Measure { axis, target, height: 90.0, curves: &curves_of }]),
+        curves("epoch", &[Measure { axis, target, height: 90.0, curves: &curves_of }]),
     )
 }
 

@@ -18,6 +18,9 @@ const SHORTEST_PATIENCE: Duration = Duration::from_millis(300);
 /// How often the memory is looked at again.
 const PATIENCE: Duration = Duration::from_millis(300);
 
+/// A worker that waits notices after this time that it should stop.
+const ATTENTION: Duration = Duration::from_millis(200);
+
 /// Is told what happens, on the threads of the jobs.
 pub trait Observer: Sync {
     /// Something happened in a job. A job that was over before has a [`Event::JobEnded`] without a [`Event::JobStarted`].
@@ -105,6 +108,14 @@ impl Executor<'_> {
         });
         queue.into_inner().unwrap_or_else(PoisonError::into_inner).ends
     }
+
+    /// Waits for so long, or until the run is stopped.
+    fn pause(&self, time: Duration) {
+        let began = Instant::now();
+        while !self.stop.load(Ordering::Relaxed) && began.elapsed() < time {
+            std::thread::sleep(ATTENTION.min(time.saturating_sub(began.elapsed())));
+        }
+    }
 }
 
 struct Queue {
@@ -147,7 +158,7 @@ fn worker(jobs: &[&dyn Job], queue: &Mutex<Queue>, shares: &Shares, executor: &E
                 executor.observer.waiting(others + 1, holder.as_ref());
                 // Each of them is looked at again after that time, not one after the other.
                 let patience = executor.locks.patience();
-                std::thread::sleep((patience / (others as u32 + 1)).max(patience.min(SHORTEST_PATIENCE)));
+                executor.pause((patience / (others as u32 + 1)).max(patience.min(SHORTEST_PATIENCE)));
                 number
             }
         };

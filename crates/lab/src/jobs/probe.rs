@@ -23,7 +23,8 @@ impl Probe {
         Probe { trained, folder, samples, is_once: false }
     }
 
-    /// The same, unless this model has been probed over as many examples before: for several processes that share the work.
+    /// The same, unless this model has been probed over as many examples or more before: for several processes that share the
+    /// work. Of several probes of a model only the one with the most examples is read.
     pub fn once(self) -> Self {
         Probe { is_once: true, ..self }
     }
@@ -51,7 +52,7 @@ impl Job for Probe {
             return Ok(None);
         }
         let samples = self.trained.trial.settings.data.sizes.train.min(self.samples);
-        let is_this = |record: &ProbeRecord| record.epoch == self.trained.epoch && record.samples == samples;
+        let is_this = |record: &ProbeRecord| record.epoch == self.trained.epoch && record.samples >= samples;
         Ok(self.folder.probes()?.iter().any(is_this).then_some(State::Finished))
     }
 

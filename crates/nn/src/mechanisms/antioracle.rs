@@ -1,8 +1,8 @@
 //! `antioracle:k`: every query keeps the `k` keys with the highest scores among those that are not at relevant positions. Ties go to the
 //! lower index; if there are fewer than `k` it keeps them all, and if there are none it keeps itself.
 //!
-//! Relevant is a position where another token alone can change the label. Tasks compute it; data files do not say it, so this cannot
-//! be trained on them.
+//! Relevant is a position that the label depends on: for most tasks one where another token alone can change it
+//! (`TaskInfo::relevant_positions`). Tasks compute it; data files do not say it, so this cannot be trained on them.
 
 use std::sync::Arc;
 

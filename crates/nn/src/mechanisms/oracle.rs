@@ -2,8 +2,8 @@
 //! If more than `k` are relevant, it keeps the `k` of them with the highest scores. Ties go to the lower index; with `k` of at least
 //! the sequence length it acts as `full`.
 //!
-//! Relevant is a position where another token alone can change the label. Tasks compute it; data files do not say it, so this cannot
-//! be trained on them.
+//! Relevant is a position that the label depends on: for most tasks one where another token alone can change it
+//! (`TaskInfo::relevant_positions`). Tasks compute it; data files do not say it, so this cannot be trained on them.
 
 use std::sync::Arc;
 

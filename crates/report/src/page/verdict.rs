@@ -6,7 +6,7 @@ use semfocus_analysis::evidence::claim::{Answer, CLAIM_RULE, Checked, Claim};
 use semfocus_analysis::evidence::robustness::{point_name, robustness};
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
-use semfocus_analysis::evidence::{Evidence, MechanismEvidence, PointEvidence};
+use semfocus_analysis::evidence::{Evidence, MechanismEvidence, PointEvidence, Unit};
 
 pub(super) fn html(evidence: &Evidence) -> Markup {
     html! {
@@ -18,8 +18,8 @@ pub(super) fn html(evidence: &Evidence) -> Markup {
             @for point in &evidence.points { (of_point(evidence, point)) }
             (over_the_grid(evidence))
         }
-        @if let Some(steps) = evidence.steps_per_epoch() {
-            p { "An epoch is " (steps) " training steps." }
+        @if let Unit::Steps(steps) = evidence.unit() {
+            p { "An epoch is " (steps) " training steps in this run; times to the target are counted in steps." }
         }
         @if !evidence.experiment.reduced.is_empty() {
             p { b { "Reduced compared with the published experiment:" } " " (evidence.experiment.reduced.join("; ")) "." }

@@ -51,7 +51,7 @@ const NUMBERS: [&str; 13] = [
     "test_accuracy",
     "epoch_flops",
     "steps",
-    "core_seconds",
+    "seconds",
 ];
 
 /// A recorded run.
@@ -290,7 +290,7 @@ fn trial(row: &Row, experiment: &Experiment) -> Result<StoredTrial, RecordError>
 /// Divides the time and the steps of a trial evenly among its epochs, and checks what follows from its curve.
 fn complete(row: &Row, trial: &mut StoredTrial) -> Result<(), RecordError> {
     let epochs = trial.records.len();
-    let (seconds, steps): (f64, Option<u64>) = (row.get("core_seconds")?, row.find("steps")?);
+    let (seconds, steps): (f64, Option<u64>) = (row.get("seconds")?, row.find("steps")?);
     for record in &mut trial.records {
         record.seconds = seconds / epochs as f64;
         record.steps = steps.map(|steps| steps * record.epoch as u64 / epochs as u64);
@@ -362,9 +362,11 @@ fn probes_csv(trials: &Trials) -> Option<String> {
     let mut rows = vec![header.into_iter().chain(QUANTILES.map(quantile_column)).collect::<Vec<String>>()];
     for (number, (trial, _)) in (1..).zip(trials) {
         for probe in &trial.probes {
+            // The conditions speak of softmax only, and the record keeps no layers that would say what they are.
+            let is_softmax = probe.layers.iter().all(|layer| layer.is_softmax);
             for (name, values, _) in STATISTICS {
                 let values = values(&probe.pooled);
-                if values.is_empty() {
+                if values.is_empty() || (name == "separation" && !is_softmax) {
                     continue;
                 }
                 let ProbeRecord { epoch, samples, length, kept, min_kept, .. } = probe;

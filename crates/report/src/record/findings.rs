@@ -15,6 +15,8 @@ pub(super) struct Finding {
     pub(super) answer: Answer,
     /// Why, in the words of `compare` and the report.
     pub(super) words: String,
+    /// Whether it counts for the verdict on the claim. One that repeats another on the same models does not.
+    pub(super) counts: bool,
 }
 
 /// What all runs together say about a claim.
@@ -22,9 +24,9 @@ pub(super) struct Finding {
 pub(super) enum Standing {
     /// Every finding that decides anything supports it.
     Supported,
-    /// Some findings support it, others show the opposite.
+    /// Some findings support it, others speak against it.
     Weakened,
-    /// Every finding that decides anything shows the opposite.
+    /// Every finding that decides anything speaks against it.
     NotSupported,
     /// No finding decides it.
     Undecided,
@@ -34,11 +36,12 @@ pub(super) enum Standing {
 
 /// The rule for [`Standing`], as users read it.
 pub(super) const STANDING_RULE: &str = "supported: every finding that decides anything supports the claim. not supported: every such \
-finding shows the opposite. weakened: there are both. undecided: no finding decides. not tested: there is no finding.";
+finding speaks against it. weakened: there are both. undecided: no finding decides. not tested: there is no finding. Findings in brackets \
+repeat another one on the same models and do not count.";
 
 impl Standing {
     pub(super) fn new(findings: &[&Finding]) -> Self {
-        let any = |wanted: Answer| findings.iter().any(|finding| finding.answer == wanted);
+        let any = |wanted: Answer| findings.iter().any(|finding| finding.counts && finding.answer == wanted);
         match (any(Answer::Supported), any(Answer::NotSupported)) {
             _ if findings.is_empty() => Standing::NotTested,
             (true, false) => Standing::Supported,
@@ -75,7 +78,7 @@ fn compared(claim: &ClaimEntry, run: &RecordedRun) -> Vec<Finding> {
     of_run
         .map(|expectation| {
             let checked = check(&run.evidence, &expectation);
-            Finding { expected: checked.expectation, answer: checked.answer, words: checked.reason }
+            Finding { expected: checked.expectation, answer: checked.answer, words: checked.reason, counts: true }
         })
         .collect()
 }
@@ -94,7 +97,8 @@ fn conditions(run: &RecordedRun) -> Vec<Finding> {
                 all if all == rows().count() => Answer::Supported,
                 _ => Answer::Undecided,
             };
-            Finding { expected: format!("(W) and (X) hold for {name}"), answer, words: theory::finding(&pairs) }
+            let expected = format!("(W) and (X) hold for {name}");
+            Finding { expected, answer, words: theory::finding(&pairs), counts: true }
         })
         .collect()
 }
@@ -111,6 +115,7 @@ fn lipschitz(run: &RecordedRun) -> Vec<Finding> {
                 _ => Answer::Undecided,
             },
             words: sentence,
+            counts: !attention_dropout,
         }));
     }
     findings

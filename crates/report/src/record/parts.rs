@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use semfocus_analysis::evidence::claim::{Answer, Claim};
+use semfocus_analysis::evidence::claim::Answer;
 use semfocus_figure::Background;
 
 use super::data::RecordedRun;
@@ -69,14 +69,19 @@ impl<'a> Parts<'a> {
         let entries = self.ledger.runs.iter().filter(|run| run.claims.contains(&claim.id));
         let found = entries.map(|entry| {
             let run = self.runs.get(&entry.name);
-            (entry, run, run.map_or_else(Vec::new, |run| findings(claim, run)))
+            let mut found = run.map_or_else(Vec::new, |run| findings(claim, run));
+            if entry.repeats.as_ref().is_some_and(|name| self.runs.contains_key(name)) {
+                found.iter_mut().for_each(|finding| finding.counts = false);
+            }
+            (entry, run, found)
         });
         found.collect()
     }
 
     fn standing(&self, claim: &ClaimEntry) -> (Standing, String) {
         let about = self.about(claim);
-        let all: Vec<&Finding> = about.iter().flat_map(|(_, _, findings)| findings).collect();
+        let all = about.iter().flat_map(|(_, _, findings)| findings).filter(|finding| finding.counts);
+        let all: Vec<&Finding> = all.collect();
         let count = |wanted: Answer| all.iter().filter(|finding| finding.answer == wanted).count();
         let made = about.iter().filter(|(_, run, _)| run.is_some()).count();
         let mut words: Vec<String> = [Answer::Supported, Answer::NotSupported, Answer::Undecided]
@@ -130,8 +135,9 @@ impl<'a> Parts<'a> {
                 Some(_) if findings.is_empty() => {
                     rows.push(vec![name, "–".to_owned(), "–".to_owned(), "nothing about this claim".to_owned()]);
                 }
-                Some(_) => rows.extend(findings.into_iter().map(|Finding { expected, answer, words }| {
-                    vec![name.clone(), format!("`{expected}`"), answer.name().to_owned(), words]
+                Some(_) => rows.extend(findings.into_iter().map(|Finding { expected, answer, words, counts }| {
+                    let answer = if counts { answer.name().to_owned() } else { format!("({})", answer.name()) };
+                    vec![name.clone(), format!("`{expected}`"), answer, words]
                 })),
             }
         }
@@ -142,7 +148,8 @@ impl<'a> Parts<'a> {
         let mut text = String::new();
         for (entry, run, _) in self.about(claim) {
             let Some(run) = run else { continue };
-            text += &format!("- **{}**: {}. `{}`; {}.", entry.name, entry.asked, run.provenance.command, facts(run));
+            let command = run.provenance.command.clone().unwrap_or_else(|| entry.command());
+            text += &format!("- **{}**: {}. `{command}`; {}.", entry.name, entry.asked, facts(run));
             let reduced = reduced(run);
             if !reduced.is_empty() {
                 text += &format!(" Different from the published experiment: {}.", reduced.join("; "));
@@ -156,17 +163,17 @@ impl<'a> Parts<'a> {
     }
 
     fn all_runs(&self) -> String {
-        let mut rows =
-            vec![["run", "asked for", "status", "core-hours", "answer to its own claim"].map(str::to_owned).to_vec()];
+        let head = ["run", "asked for", "status", "trial-hours", "what it says about the claims"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
         for entry in &self.ledger.runs {
             let run = self.runs.get(&entry.name);
             let hours = match run {
-                Some(run) => format!("{:.1}", run.provenance.core_hours),
+                Some(run) => format!("{:.1}", run.provenance.trial_hours),
                 None => format!("about {} estimated", hours(entry.estimated_core_hours)),
             };
             let answer = match run {
-                Some(run) => answer(run).unwrap_or_else(|| "–".to_owned()),
-                None => entry.remark.clone().unwrap_or_else(|| "–".to_owned()),
+                Some(run) => said(&self.findings_of(entry, run)),
+                None => entry.remark.clone().unwrap_or_default(),
             };
             rows.push(vec![format!("`{}`", entry.command()), entry.asked.clone(), status(run), hours, answer]);
         }
@@ -177,31 +184,38 @@ impl<'a> Parts<'a> {
     pub(super) fn results(&self) -> Vec<RecordedResult> {
         let result_of = |entry: &RunEntry| {
             let run = self.runs.get(&entry.name);
-            let claim = run.map(|run| Claim::new(&run.evidence));
+            let first = entry.claims.first().and_then(|id| self.claim(id).ok());
+            let findings = run.zip(first).map_or_else(Vec::new, |(run, claim)| findings(claim, run));
             RecordedResult {
                 experiment: entry.experiment.clone(),
                 scale: entry.scale.to_string(),
                 run: entry.name.clone(),
                 status: status(run),
-                answer: claim.as_ref().and_then(|claim| claim.answer).map_or("", Answer::name).to_owned(),
-                finding: claim.as_ref().and_then(Claim::sentence).unwrap_or_default(),
+                answer: match Standing::new(&findings.iter().collect::<Vec<_>>()) {
+                    Standing::NotTested => String::new(),
+                    standing => standing.name().to_owned(),
+                },
+                finding: run.map_or_else(String::new, |run| said(&self.findings_of(entry, run))),
                 result: run.and_then(|run| self.result(entry, run)).unwrap_or_default(),
                 published: entry.published.clone().unwrap_or_default(),
-                core_hours: run.map_or(entry.estimated_core_hours, |run| run.provenance.core_hours),
+                hours: run.map_or(entry.estimated_core_hours, |run| run.provenance.trial_hours),
             }
         };
         self.ledger.runs.iter().map(result_of).collect()
     }
 
-    /// What was found, in a few characters: about the claims that are not about speed, whether they hold; otherwise the speed-up.
+    /// The speed-up, if the run is about mechanisms that are compared.
     fn result(&self, entry: &RunEntry, run: &RecordedRun) -> Option<String> {
-        let of_entry = self.ledger.claims.iter().filter(|claim| entry.claims.contains(&claim.id));
-        let tested = of_entry.filter(|claim| claim.test.is_some());
-        let found: Vec<Finding> = tested.flat_map(|claim| findings(claim, run)).collect();
-        match &found[..] {
-            [] => result(run),
-            found => Some(Standing::new(&found.iter().collect::<Vec<_>>()).name().to_owned()),
-        }
+        self.claims_of(entry).any(|claim| claim.test.is_none()).then(|| result(run)).flatten()
+    }
+
+    fn claims_of(&self, entry: &'a RunEntry) -> impl Iterator<Item = &'a ClaimEntry> {
+        self.ledger.claims.iter().filter(|claim| entry.claims.contains(&claim.id))
+    }
+
+    /// What a run says about all its claims.
+    fn findings_of(&self, entry: &'a RunEntry, run: &RecordedRun) -> Vec<Finding> {
+        self.claims_of(entry).flat_map(|claim| findings(claim, run)).collect()
     }
 
     fn figure(&mut self, run: &str, name: &str, prefix: &str) -> Result<String, String> {
@@ -293,9 +307,13 @@ fn status(run: Option<&RecordedRun>) -> String {
     format!("{size}, {} of {} trials finished", provenance.finished, provenance.planned)
 }
 
-/// The answer to the claim of the experiment itself.
-fn answer(run: &RecordedRun) -> Option<String> {
-    Claim::new(&run.evidence).sentence()
+/// What findings say, in one line.
+fn said(findings: &[Finding]) -> String {
+    let mut lines: Vec<String> =
+        findings.iter().map(|finding| format!("{}: {}", finding.expected, finding.answer.name())).collect();
+    // Claims that expect the same of a mechanism say it once.
+    lines.dedup();
+    lines.join("; ")
 }
 
 /// The speed-up of top-k attention in a few characters, over all points of a grid.
@@ -325,7 +343,7 @@ fn facts(run: &RecordedRun) -> String {
         0 => format!("{} trials", provenance.planned),
         _ => format!("{} of {} trials finished", provenance.finished, provenance.planned),
     };
-    format!("{finished}, {:.1} core-hours, semfocus {versions}, {processors}, {days}", provenance.core_hours)
+    format!("{finished}, {:.1} trial-hours, semfocus {versions}, {processors}, {days}", provenance.trial_hours)
 }
 
 fn not_run(entry: &RunEntry) -> String {

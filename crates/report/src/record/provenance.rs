@@ -27,8 +27,9 @@ const INDIFFERENT: [(&str, bool); 11] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
-    /// The command that makes the run again, without the folder.
-    pub command: String,
+    /// The command that makes the run again, without the folder; none if it was made by another one, such as `semfocus study`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Versions of semfocus, with the commits they were built from.
     pub versions: Vec<String>,
     /// Models of the processors.
@@ -41,8 +42,8 @@ pub struct Provenance {
     pub planned: usize,
     /// Trials that finished, stopped at their target or diverged.
     pub finished: usize,
-    /// Sum over trials of the time of their epochs and probes, in hours. One trial runs on one core.
-    pub core_hours: f64,
+    /// Sum over trials of the wall-clock time of their epochs and probes, in hours. It is the time of cores only if nothing else ran.
+    pub trial_hours: f64,
     /// Of the other files of the run, so that a changed digit is noticed even where no figure shows it.
     pub checksum: String,
 }
@@ -68,7 +69,7 @@ impl Provenance {
             None => session.version.clone(),
         };
         Provenance {
-            command: command(&sessions).unwrap_or_else(|| format!("semfocus run {}", evidence.experiment.name)),
+            command: command(&sessions),
             versions: distinct(sessions.iter().map(version)),
             processors: distinct(sessions.iter().map(|session| session.cpu.clone())),
             began: sessions.iter().map(day).min().unwrap_or_default(),
@@ -76,7 +77,7 @@ impl Provenance {
             planned: trials.len(),
             finished: trials.iter().filter(|trial| trial.state.is_over()).count(),
             checksum: String::new(),
-            core_hours: (trials.iter().map(seconds).sum::<f64>() / 36.0).round() / 100.0,
+            trial_hours: (trials.iter().map(seconds).sum::<f64>() / 36.0).round() / 100.0,
         }
     }
 
@@ -97,7 +98,7 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-/// The longest command that names an experiment rather than a folder, without options that do not change results.
+/// The latest command that names an experiment rather than a folder, without options that do not change results.
 fn command(sessions: &[&Session]) -> Option<String> {
     let commands = sessions.iter().filter_map(|session| {
         let mut arguments = session.command.iter().skip_while(|argument| *argument != "run").skip(1);
@@ -111,9 +112,10 @@ fn command(sessions: &[&Session]) -> Option<String> {
             }
         }
         // Paths are of the machine that the run was made on.
-        (!kept.is_empty() && !kept.iter().any(|word| word.contains('/'))).then(|| kept.join(" "))
+        (!kept.is_empty() && !kept.iter().any(|word| word.contains('/'))).then_some((&session.started, kept))
     });
-    commands.max_by_key(String::len).map(|words| format!("semfocus run {words}"))
+    let (_, words) = commands.max_by_key(|(started, _)| *started)?;
+    Some(format!("semfocus run {}", shlex::try_join(words).ok()?))
 }
 
 #[cfg(test)]

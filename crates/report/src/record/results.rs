@@ -14,16 +14,17 @@ pub struct RecordedResult {
     pub run: String,
     /// `as published`, `reduced` or `not run`, and how many trials are finished if not all are.
     pub status: String,
-    /// The answer to the claim of the experiment; empty if it has none that can be checked, or was not run.
+    /// What it says about the first of its claims: `supported`, `not supported`, `weakened` or `undecided`; empty if nothing, or if it
+    /// was not run.
     pub answer: String,
-    /// The answer in one sentence.
+    /// What it says about all its claims.
     pub finding: String,
-    /// The speed-up of top-k attention, or what else was found, in a few characters.
+    /// The speed-up of top-k attention, in a few characters.
     pub result: String,
     /// What the study found.
     pub published: String,
-    /// Measured, or estimated if it was not run.
-    pub core_hours: f64,
+    /// Wall-clock hours of its trials, or core-hours by estimate if it was not run.
+    pub hours: f64,
 }
 
 impl RecordedResult {

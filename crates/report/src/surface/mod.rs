@@ -78,8 +78,8 @@ pub(crate) fn section_of(evidence: &Evidence, measured: impl FnMut(&StoredTrial)
     })
 }
 
-/// What surfaces and sharpness say about each mechanism compared with full attention: its name, the sentence, and whether all
-/// surfaces are steeper (1), flatter (-1) or neither (0). Of surfaces with or without dropout of the attention weights.
+/// What surfaces and sharpness say about each mechanism compared with full attention: its name, the sentence, and whether
+/// its loss is shown to be steeper (1), flatter (-1) or neither (0). Of surfaces with or without dropout of the attention weights.
 pub(crate) fn comparisons(
     evidence: &Evidence,
     measured: impl FnMut(&StoredTrial) -> Measured,
@@ -246,6 +246,8 @@ struct MechanismSteepness<'a> {
     point: &'a PointEvidence,
     mechanism: String,
     all: Vec<Steepness>,
+    /// The seed of each surface.
+    seeds: Vec<u64>,
 }
 
 fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceSettings>) -> Vec<MechanismSteepness<'a>> {
@@ -263,11 +265,15 @@ fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceSettings>) -> V
         let found: Vec<Steepness> = found.collect();
         let same = |of: &&mut MechanismSteepness| of.mechanism == one.mechanism() && of.point.point == one.point.point;
         match by_mechanism.iter_mut().find(same) {
-            Some(of) => of.all.extend(found),
+            Some(of) => {
+                of.seeds.extend(found.iter().map(|_| one.seed()));
+                of.all.extend(found);
+            }
             None if found.is_empty() => {}
             None => by_mechanism.push(MechanismSteepness {
                 point: one.point,
                 mechanism: one.mechanism().to_owned(),
+                seeds: vec![one.seed(); found.len()],
                 all: found,
             }),
         }

@@ -35,15 +35,19 @@ impl Locks {
         let mut chosen = Chosen { locks: Locks::flock(), note: None };
         for folder in folders {
             files::create_folder(folder)?;
-            let one = choose(folder, choice, slurm_job(), &trial(folder)?)?;
-            if one.locks.uses_claims || chosen.note.is_none() {
-                let cache_time = one.locks.cache_time.max(chosen.locks.cache_time);
-                let uses_claims = one.locks.uses_claims || chosen.locks.uses_claims;
-                chosen =
-                    Chosen { locks: Locks { cache_time, ..Locks::new(uses_claims) }, note: one.note.or(chosen.note) };
-            }
+            chosen = chosen.and(choose(folder, choice, slurm_job(), &trial(folder)?)?);
         }
         Ok(chosen)
+    }
+}
+
+impl Chosen {
+    /// The kind for the folders of both.
+    fn and(self, other: Chosen) -> Self {
+        let cache_time = self.locks.cache_time.max(other.locks.cache_time);
+        let uses_claims = self.locks.uses_claims || other.locks.uses_claims;
+        let note = if other.locks.uses_claims { other.note.or(self.note) } else { self.note.or(other.note) };
+        Chosen { locks: Locks { cache_time, ..Locks::new(uses_claims) }, note }
     }
 }
 
@@ -67,7 +71,8 @@ fn choose(folder: &Path, choice: LockChoice, slurm: Option<String>, trial: &Tria
     let place = folder.display();
     let Trial { shared, flock, claims } = trial;
     let cache_time = shared.map_or(Duration::ZERO, |shared| shared.cache_time);
-    let lease = |note: String| Ok(Chosen { locks: Locks { cache_time, ..Locks::lease() }, note: Some(note) });
+    // A run that was ever claimed is used with claims, whatever is chosen here.
+    let chosen = |locks: Locks, note: Option<String>| Ok(Chosen { locks: Locks { cache_time, ..locks }, note });
     let wanted = match (choice, shared, slurm, flock) {
         (LockChoice::Lease, ..) => Some("--lock lease".to_owned()),
         (LockChoice::Flock, ..) => None,
@@ -77,11 +82,11 @@ fn choose(folder: &Path, choice: LockChoice, slurm: Option<String>, trial: &Tria
         _ => None,
     };
     match (wanted, flock, claims) {
-        (Some(reason), _, None) => lease(format!("{place} is shared by leases ({reason})")),
-        (None, None, _) => Ok(Chosen { locks: Locks::flock(), note: None }),
+        (Some(reason), _, None) => chosen(Locks::lease(), Some(format!("{place} is shared by leases ({reason})"))),
+        (None, None, _) => chosen(Locks::flock(), None),
         (Some(_), None, Some(error)) if choice == LockChoice::Auto => {
             let note = format!("{place} cannot be shared by leases ({error}); use it from one machine at a time");
-            Ok(Chosen { locks: Locks::flock(), note: Some(note) })
+            chosen(Locks::flock(), Some(note))
         }
         (Some(_), _, Some(error)) => Err(StoreError::NoLocks {
             path: folder.to_owned(),
@@ -191,6 +196,25 @@ mod tests {
         let (uses_claims, note) = decide(Auto, false, &no_links).unwrap();
         assert!(!uses_claims && note.contains("one machine at a time"), "{note}");
         assert!(decide(Lease, false, &no_links).unwrap_err().contains("another file system"));
+    }
+
+    #[test]
+    fn what_the_file_system_remembers_is_known_whatever_is_chosen() {
+        let cache_time = Duration::from_millis(1100);
+        let fuse = |claims: Option<i32>| Trial {
+            shared: Some(Shared { name: "FUSE", cache_time }),
+            ..found(None, None, claims)
+        };
+        let decided = |choice, trial: Trial| choose(Path::new("run"), choice, None, &trial).unwrap();
+        let choices = [(LockChoice::Flock, None), (LockChoice::Lease, None), (LockChoice::Auto, Some(libc::EPERM))];
+        for (choice, claims) in choices {
+            assert_eq!(decided(choice, fuse(claims)).locks.cache_time, cache_time, "{choice:?}");
+        }
+        // Of several folders the longest time counts.
+        let (nfs, fuse) = (found(Some("NFS"), None, None), fuse(Some(libc::EPERM)));
+        let both = decided(LockChoice::Auto, nfs).and(decided(LockChoice::Auto, fuse));
+        assert_eq!((both.locks.uses_claims, both.locks.cache_time), (true, cache_time));
+        assert!(both.note.unwrap().contains("NFS"));
     }
 
     #[test]

@@ -86,6 +86,17 @@ impl Gate {
     }
 }
 
+/// Says in the end that an owner has ended, even if it panics: the test would wait for it otherwise.
+struct Ends<'a>(&'a Gate, usize);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        let Ends(gate, owner) = self;
+        gate.owners.lock().unwrap_or_else(PoisonError::into_inner)[*owner].has_ended = true;
+        gate.changed.notify_all();
+    }
+}
+
 fn line(number: usize) -> String {
     format!("line {number}\n")
 }
@@ -143,10 +154,8 @@ proptest! {
             for (owner, machine) in machines.iter().enumerate() {
                 let gate = &gate;
                 threads.push(scope.spawn(move || {
-                    let written = work(machine, at_once).unwrap_or_else(|written| written);
-                    gate.owners.lock().unwrap()[owner].has_ended = true;
-                    gate.changed.notify_all();
-                    written
+                    let _ends = Ends(gate, owner);
+                    work(machine, at_once).unwrap_or_else(|written| written)
                 }));
                 gate.arrive(owner);
             }

@@ -192,11 +192,11 @@ impl Locks {
                 let text = serde_json::to_string(&holder).expect("plain fields can be written");
                 file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()))?;
                 let lease = Lease::new(folder, root, Kind::Flock, Hold::Flock(file));
-                // A process that uses claims says so before it looks for this one's name.
+                // A process that uses claims says so before it looks for this one's name. The listing shows it.
+                look_around(folder)?;
                 if was_claimed(folder) {
                     return Ok(None);
                 }
-                look_around(folder)?;
                 Ok(Some(Taken::Lease(lease)))
             }
             Err(TryLockError::WouldBlock) => {
@@ -212,13 +212,8 @@ impl Locks {
     fn claim(&self, folder: &Path, root: &Path) -> io::Result<Taken> {
         let claims = Claims::new(folder);
         claims.announce()?;
-        let locked_by = locked_by(folder)?;
-        if let Some((holder, text)) = &locked_by
-            && !self.is_gone(folder, holder.as_ref().map(|holder| &holder.process), 0, Some(text))
-        {
-            return Ok(Taken::Held(holder.clone()));
-        }
         let listing = claims.list()?;
+        let locked_by = locked_by(folder)?;
         let (mut number, mut is_from_another) = (1, locked_by.is_some());
         if let Some(highest) = listing.highest() {
             let owner = claims.read(highest)?;
@@ -230,6 +225,11 @@ impl Locks {
             }
             is_from_another |= owner.is_none_or(|owner| owner.process != self.process);
             number = highest + 1;
+        } else if let Some((holder, text)) = &locked_by
+            // Whoever made the first claim has seen to this, and may have died before it emptied the lock.
+            && !self.is_gone(folder, holder.as_ref().map(|holder| &holder.process), 0, Some(text))
+        {
+            return Ok(Taken::Held(holder.clone()));
         }
         if !claims.make(number, &Claim::new(self.process.clone()))? {
             let owner = claims.list()?.highest().map(|highest| claims.read(highest)).transpose()?.flatten();
@@ -296,10 +296,15 @@ fn limit() -> Duration {
     seconds.map_or(LIMIT, Duration::from_secs_f64)
 }
 
-/// Whether a folder is used with claims from now on: it was claimed before, or the one that it is in. The trials of a run are in
-/// a folder that every process takes first, so all processes use all trials of a run in the same way.
+/// Whether a folder is used with claims from now on: it was claimed before, or one that it is in, up to the `trials` of its run.
+/// That is the folder that every process takes first, so all processes use all trials of a run, and all surfaces of a trial, in
+/// the same way.
 fn was_claimed(folder: &Path) -> bool {
-    Claims::new(folder).exist() || folder.parent().is_some_and(|parent| Claims::new(parent).exist())
+    // In the folder itself, its path may be `.`.
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    // A surface is `trials/ID/surfaces/NAME`.
+    let above = folder.ancestors().take(4).position(|above| above.ends_with("trials")).unwrap_or(0);
+    folder.ancestors().take(above + 1).any(|folder| Claims::new(folder).exist())
 }
 
 fn lock_path(folder: &Path) -> PathBuf {

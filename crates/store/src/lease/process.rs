@@ -39,26 +39,29 @@ impl Process {
                 host: host(),
                 boot: boot.trim().to_owned(),
                 namespace: namespace.display().to_string(),
-                started: started(pid).unwrap_or(0),
+                started: match Life::of(pid) {
+                    Life::Since(started) => started,
+                    Life::Over | Life::Unknown => 0,
+                },
             }
         });
         &HERE
     }
 
-    /// Whether the process lives, if this one can tell: only from the same start of the same machine, and with the same process
-    /// numbers.
+    /// Whether the process lives, if this one can tell: only from the same start of the same machine, with the same process
+    /// numbers, and if the system does not hide the processes of other users.
     pub(crate) fn is_alive(&self) -> Option<bool> {
         let here = Process::here();
         if self.host != here.host || !cfg!(target_os = "linux") {
             return None;
         }
         // Earlier versions did not write where a process number comes from.
-        if self.boot.is_empty() {
-            return Some(started(self.pid).is_some());
-        }
+        let is_old = self.boot.is_empty();
         // Another start may be that of another machine with the same name.
-        let is_mine = (&self.boot, &self.namespace) == (&here.boot, &here.namespace);
-        is_mine.then(|| started(self.pid) == Some(self.started))
+        if !is_old && (&self.boot, &self.namespace) != (&here.boot, &here.namespace) {
+            return None;
+        }
+        Life::of(self.pid).is_since((!is_old).then_some(self.started))
     }
 
     /// The machine, its start and its set of process numbers, as a short name without dots.
@@ -80,21 +83,64 @@ impl Process {
         let mut fields = name.splitn(3, '_');
         let mut field = || fields.next().unwrap_or_default();
         match (field(), field().parse(), field().parse()) {
-            (machine, Ok(pid), Ok(start)) => machine == Process::here().machine() && started(pid) != Some(start),
+            (machine, Ok(pid), Ok(start)) => {
+                machine == Process::here().machine() && Life::of(pid).is_since(Some(start)) == Some(false)
+            }
             // Earlier versions wrote the number of the process alone.
-            _ => cfg!(target_os = "linux") && last.parse().is_ok_and(|pid| started(pid).is_none()),
+            _ => last.parse().is_ok_and(|pid| Life::of(pid) == Life::Over),
         }
     }
 }
 
-/// When a process of this machine started; none if there is no such process any more.
-fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in parentheses, may contain anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    // A process that has ended and that its parent has not asked about yet does nothing any more.
-    let state = fields.next()?;
-    if state == "Z" || state == "X" { None } else { fields.nth(18)?.parse().ok() }
+/// What is known about a process number of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// A process has it that started at this time.
+    Since(u64),
+    /// No process has it any more.
+    Over,
+    /// A process may have it that the system does not show.
+    Unknown,
+}
+
+impl Life {
+    fn of(pid: u32) -> Self {
+        Life::told(pid, std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().as_deref())
+    }
+
+    /// By what the system shows of it. On many clusters that is nothing for processes of other users (`hidepid`); whether there is
+    /// a process at all can be asked anyway.
+    fn told(pid: u32, stat: Option<&str>) -> Self {
+        // The name of the program, in parentheses, may contain anything.
+        let fields = stat.and_then(|stat| stat.rsplit_once(')')).map(|(_, fields)| fields.split_whitespace());
+        let Some(mut fields) = fields else { return if exists(pid) { Life::Unknown } else { Life::Over } };
+        // A process that has ended and that its parent has not asked about yet does nothing any more.
+        match fields.next() {
+            Some("Z" | "X") => Life::Over,
+            _ => fields.nth(18).and_then(|ticks| ticks.parse().ok()).map_or(Life::Unknown, Life::Since),
+        }
+    }
+
+    /// Whether it is that of a process that started at a time, or whenever, if that can be told.
+    fn is_since(self, start: Option<u64>) -> Option<bool> {
+        match self {
+            Life::Since(started) => Some(start.is_none_or(|start| start == started)),
+            Life::Over => Some(false),
+            Life::Unknown => None,
+        }
+    }
+}
+
+/// Whether there is a process with this number, or may be.
+#[cfg(target_os = "linux")]
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exists(_pid: u32) -> bool {
+    true
 }
 
 /// A number that no other process draws at the same time.
@@ -119,15 +165,31 @@ mod tests {
         assert_eq!(Process { host: "another".to_owned(), ..here.clone() }.is_alive(), None);
         assert_eq!(Process { namespace: "another".to_owned(), ..here.clone() }.is_alive(), None);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let process = Process { pid: child.id(), started: started(child.id()).unwrap(), ..here };
+        let Life::Since(started) = Life::of(child.id()) else { panic!("it lives") };
+        let process = Process { pid: child.id(), started, ..here };
         assert_eq!(process.is_alive(), Some(true));
         child.kill().unwrap();
         while process.is_alive() == Some(true) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        assert!(started(child.id()).is_none(), "nobody has asked about it yet");
+        assert_eq!(Life::of(child.id()), Life::Over, "nobody has asked about it yet");
         child.wait().unwrap();
         assert_eq!(process.is_alive(), Some(false));
+    }
+
+    #[test]
+    fn a_process_that_the_system_hides_is_not_taken_for_dead() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let life = |stat| Life::told(child.id(), stat);
+        assert_eq!(life(None), Life::Unknown);
+        assert_eq!(life(Some("nothing that is known")), Life::Unknown);
+        assert_eq!(life(Some("7 (a) b) S 1 2 3")), Life::Unknown);
+        assert_eq!(life(Some("7 (a) b) Z 1 2 3")), Life::Over);
+        let pid = child.id();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Life::told(pid, None), Life::Over);
+        assert_eq!([0, u32::MAX].map(Life::of), [Life::Over; 2], "no process has such a number");
     }
 
     #[test]

@@ -133,6 +133,57 @@ fn a_trial_is_claimed_by_all_processes_once_its_run_is() {
 }
 
 #[test]
+fn a_surface_is_claimed_by_all_processes_once_its_run_is() {
+    let scratch = Scratch::new("lease-surface");
+    let (one, two) = (Machine::new(&scratch, "one", true), Machine::new(&scratch, "two", false));
+    let kind = |folder: &str| match two.locks.take(&two.mount.join(folder)).unwrap() {
+        Taken::Lease(lease) => number(&lease),
+        Taken::Held(holder) => panic!("{holder:?} has it"),
+    };
+    assert_eq!(kind("run/trials/a/surfaces/x"), 0);
+    drop(one.locks.take(&one.mount.join("run/trials")).unwrap());
+    assert_eq!(kind("run/trials/a/surfaces/x"), 1);
+    // Folders above a run are none of its business.
+    drop(one.locks.take(&one.mount.join("other")).unwrap());
+    assert_eq!((kind("other/trials/a"), kind("other/trials"), kind("other")), (0, 0, 2));
+}
+
+#[test]
+fn a_process_that_locks_lists_the_folder_before_it_looks_for_claims() {
+    /// Shows what another machine has made when the folder is listed, as NFS does.
+    struct Remembers(PathBuf);
+    impl Watcher for Remembers {
+        fn before(&self, operation: &Operation<'_>) -> Answer {
+            if *operation == (Operation::List { path: &self.0 }) {
+                std::fs::create_dir_all(self.0.join("claims")).unwrap();
+            }
+            Answer::Go
+        }
+    }
+    let scratch = Scratch::new("lease-listed");
+    let locking = Machine::new(&scratch, "one", false);
+    let guard = watch(&locking.mount, Arc::new(Remembers(locking.folder())));
+    assert_eq!(number(&locking.take().unwrap()), 1);
+    drop(guard);
+}
+
+#[test]
+fn one_that_dies_while_it_takes_over_from_a_lock_is_taken_over_from() {
+    let scratch = Scratch::new("lease-between");
+    let (two, three) = (Machine::new(&scratch, "two", true), Machine::new(&scratch, "three", true));
+    std::fs::create_dir_all(three.folder()).unwrap();
+    let text = r#"{"pid":1,"host":"one","since":"2026-01-01T00:00:00Z"}"#;
+    std::fs::write(lock_path(&three.folder()), text).unwrap();
+    // It has made its claim, and has not emptied the lock.
+    let claims = Claims::new(&two.folder());
+    claims.announce().unwrap();
+    assert!(claims.make(1, &Claim::new(two.locks.process.clone())).unwrap());
+    assert_eq!(three.holder(), "two");
+    let lease = three.take_over();
+    assert_eq!((number(&lease), std::fs::read(lock_path(&three.folder())).unwrap().len()), (2, 0));
+}
+
+#[test]
 fn a_claim_whose_answer_was_lost_is_found_to_be_made() {
     struct LosesAnswers;
     impl Watcher for LosesAnswers {

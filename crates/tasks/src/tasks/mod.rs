@@ -3,6 +3,7 @@
 mod cycle_navigation;
 mod even_pairs;
 mod expression;
+mod flip_flop;
 pub mod listops;
 mod missing_duplicate;
 mod modular_arithmetic;
@@ -23,10 +24,11 @@ pub(crate) fn all() -> Vec<TaskInfo> {
         stack_manipulation::INFO,
         modular_arithmetic::INFO,
         solve_equation::INFO,
+        flip_flop::INFO,
     ]
 }
 
-/// The source of all tasks except ListOps.
+/// The source of all tasks except ListOps and flip-flop.
 const CHOMSKY: &str = "Delétang et al., Neural Networks and the Chomsky Hierarchy, ICLR 2023";
 
 const BITS: &[Symbol] = &[symbol("0", "bit 0"), symbol("1", "bit 1")];

@@ -8,15 +8,18 @@ plain stack for ListOps, the definitions of the other tasks as they are written.
 """
 
 import random
+import re
 import statistics
 import subprocess
 import sys
 
 MODULAR = "01234+-*()"
 EQUATION = "01234+-()x="
+FLIP_FLOP = "01WIR?"
 LISTOPS = [str(d) for d in range(10)] + ["[MIN", "[MAX", "[MED", "[SM", "]"]
 PAD = {"listops": 15, "parity": 2, "even-pairs": 2, "missing-duplicate": 3, "cycle-navigation": 3,
-       "stack-manipulation": 5, "modular-arithmetic": 10, "solve-equation": 11}
+       "stack-manipulation": 5, "modular-arithmetic": 10, "solve-equation": 11, "flip-flop": 6}
+SHORTEST = {"flip-flop": 4}  # tokens; the others can have 3
 
 
 def listops_value(symbols):
@@ -71,6 +74,11 @@ def label(task, ids):
         fits = [x for x in range(5) if (eval(left.replace("x", str(x))) - int(right)) % 5 == 0]
         assert len(fits) == 1, (left, right, fits)
         return fits[0]
+    if task == "flip-flop":
+        text = "".join(FLIP_FLOP[i] for i in ids)
+        # Between two writes, only the bit of the first may be read.
+        assert re.fullmatch(r"((W0(I[01]|R0)*)|(W1(I[01]|R1)*))+R\?", text), text
+        return int(text.split("W")[-1][0])
     raise ValueError(task)
 
 
@@ -112,6 +120,12 @@ def sample(task, n, rng):
         start = rng.randrange(n - 2)
         place = next(i % (n - 2) for i in range(start, start + n - 2) if left[i % (n - 2)].isdigit())
         return [EQUATION.index(c) for c in f"{left[:place]}x{left[place + 1:]}={eval(left) % 5}"]
+    if task == "flip-flop":
+        text = "W" + rng.choice("01")
+        while len(text) < n // 2 * 2 - 2:
+            kind = rng.choices("WIR", (0.1, 0.8, 0.1))[0]
+            text += kind + (text[text.rindex("W") + 1] if kind == "R" else rng.choice("01"))
+        return [FLIP_FLOP.index(c) for c in text + "R?"] + [6] * (n % 2)
     while True:
         symbols = listops_tree(1, rng)
         if n < len(symbols) < n + 100:
@@ -127,7 +141,8 @@ def program_labels(program, task, lines):
 def check(program, count):
     rng = random.Random(1)
     for task in PAD:
-        lengths = [[]] if task == "listops" else [[], ["--length", "3..60"], ["--length", "41"]]
+        shortest = SHORTEST.get(task, 3)
+        lengths = [[]] if task == "listops" else [[], ["--length", f"{shortest}..60"], ["--length", "41"]]
         total = 0
         for seed, extra in enumerate(lengths):
             arguments = [program, "data", "generate", task, "-n", str(count), "--seed", str(seed), *extra]
@@ -137,13 +152,14 @@ def check(program, count):
             assert mine == list(map(int, labels)), f"{task}: labels of the generated file differ"
             assert mine == program_labels(program, task, sequences), f"{task}: `data label` differs"
             total += len(mine)
-        made = [sample(task, rng.randint(*((60, 400) if task == "listops" else (3, 60))), rng) for _ in range(count)]
+        between = (60, 400) if task == "listops" else (shortest, 60)
+        made = [sample(task, rng.randint(*between), rng) for _ in range(count)]
         mine = [label(task, ids) for ids in made]
         assert mine == program_labels(program, task, [" ".join(map(str, ids)) for ids in made]), f"{task}: made up"
         print(f"{task}: {total} generated and {len(made)} made-up sequences agree")
-    refused = subprocess.run([program, "data", "label", "solve-equation"], input="3 10 9\n", text=True,
-                             capture_output=True)
-    assert refused.returncode == 1 and "before `=`" in refused.stderr, "3 = x is not an equation of the task"
+    for task, ids, words in (("solve-equation", "3 10 9", "before `=`"), ("flip-flop", "2 1 4 0 4 5", "last written")):
+        refused = subprocess.run([program, "data", "label", task], input=ids + "\n", text=True, capture_output=True)
+        assert refused.returncode == 1 and words in refused.stderr, f"{ids} is not a sequence of {task}"
 
 
 def fixture():
@@ -152,7 +168,7 @@ def fixture():
     for task in PAD:
         for n in (3, 4, 5, 8, 9, 13, 20, 40) if task != "listops" else (1, 10, 20, 40, 80):
             for _ in range(4):
-                ids = sample(task, n, rng)
+                ids = sample(task, max(n, SHORTEST.get(task, n)), rng)
                 print(task, " ".join(map(str, ids)), label(task, ids), sep="\t")
     shares = [0] * 10
     for _ in range(3000):

@@ -28,7 +28,7 @@ pub const HALF: f64 = 0.5;
 const SEED: u64 = 20_261_117;
 
 /// The rules, as users read them.
-pub const CAUSES_RULE: &str = "speed-up: geometric mean over seeds of the epochs of full attention / epochs of the control. share: \
+pub const CAUSES_RULE: &str = "speed-up: geometric mean over seeds of the time to the target of full attention / that of the control. share: \
 logarithm of this speed-up / logarithm of that of top-k, paired by seed. 95 % intervals, widened for the number of controls (Holm). most, \
 less: the interval of the share lies above, below one half; if it contains one half, nothing is said. Shares are only shown if top-k itself \
 is significantly faster than full attention.";

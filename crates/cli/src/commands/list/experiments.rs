@@ -130,7 +130,9 @@ impl Entry {
     fn result(&self) -> String {
         let run = self.recorded.iter().filter(|result| result.is_run());
         let order = |result: &&RecordedResult| Scale::ALL.iter().position(|scale| scale.to_string() == result.scale);
-        match run.max_by_key(order) {
+        // A run at the scale itself says more than a variant of it.
+        let is_variant = |result: &&RecordedResult| result.run != format!("{}-{}", result.experiment, result.scale);
+        match run.max_by_key(|result| (order(result), !is_variant(result))) {
             Some(RecordedResult { scale, answer, result, .. }) => {
                 // The column is narrow, and nearly all experiments are about this mechanism.
                 let result = result.strip_prefix("topk:5 ").unwrap_or(result);
@@ -164,7 +166,7 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
         };
         writeln!(out, "{name:26}{}  {}", times.collect::<String>(), shortened(&entry.result(), 29))?;
     }
-    writeln!(out, "\nTimes: at most, by estimate, with one trial on each core. full: as published.")?;
+    writeln!(out, "\nTimes of training: at most, by estimate, one trial on each core. full: as published.")?;
     Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }
 
@@ -180,11 +182,11 @@ fn print_one(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
         paragraph(out, "published  ", published)?;
     }
     for result in &entry.recorded {
-        let RecordedResult { scale, status, finding, result, core_hours, .. } = result;
+        let RecordedResult { run, status, finding, result, hours, .. } = result;
         let found = if finding.is_empty() { result } else { finding };
-        let hours = if status == "not run" { "core-hours by estimate" } else { "core-hours" };
+        let unit = if status == "not run" { "core-hours by estimate" } else { "trial-hours" };
         let found = if found.is_empty() { String::new() } else { format!("; {found}") };
-        paragraph(out, "recorded   ", &format!("{scale}: {status}, {core_hours:.1} {hours}{found}"))?;
+        paragraph(out, "recorded   ", &format!("{run}: {status}, {hours:.1} {unit}{found}"))?;
     }
     if entry.recorded.is_empty() {
         writeln!(out, "recorded   not run")?;

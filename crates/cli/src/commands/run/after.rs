@@ -5,7 +5,8 @@ use std::path::Path;
 
 use semfocus_core::experiment::Step;
 use semfocus_core::{Experiment, ExperimentError};
-use semfocus_lab::Lab;
+use semfocus_lab::estimate::Estimator;
+use semfocus_lab::{Lab, Trial};
 use semfocus_report::{regions, write_picture};
 use semfocus_store::files::create_folder;
 
@@ -42,6 +43,19 @@ impl After {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Seconds with this many threads that the surfaces take, by estimate. The other steps take little time beside training.
+    pub(super) fn seconds(&self, estimator: &mut Estimator<'_>, trials: &[&Trial], threads: usize) -> f64 {
+        let landscapes = self.0.iter().filter_map(|(_, following)| match following {
+            Following::Landscape(args) => Some(args),
+            _ => None,
+        });
+        let seconds = |args: &landscape::Args| -> f64 {
+            let models = args.models_among(trials).into_iter();
+            models.map(|trial| estimator.evaluation(trial, args.evaluations(trial))).sum()
+        };
+        landscapes.map(seconds).sum::<f64>() / threads as f64
     }
 
     /// Runs the steps, one after the other. What they print is left out if nobody is to read it.

@@ -149,6 +149,8 @@ pub(crate) fn create(
         let mut is_patient = waiting(&dir, stop);
         match Store::create(&dir, &prepared.joined, &prepared.index, locks, &mut is_patient) {
             Err(StoreError::OtherExperiment { .. }) if prepared.is_outdated() => *prepared = prepare_again()?,
+            // Another process has described it meanwhile, or is about to.
+            Err(StoreError::LostLease { .. }) => *prepared = prepare_again()?,
             created => break created?,
         }
     };
@@ -175,5 +177,43 @@ fn waiting<'a>(dir: &'a Path, stop: &'a AtomicBool) -> impl FnMut(Option<&Holder
             say!("waiting for {}, which is held by {holder}; Ctrl-C ends the waiting", dir.display());
         }
         !stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use semfocus_store::disk::{Answer, Operation, Watcher, watch};
+
+    use super::*;
+    use crate::measure::arguments;
+
+    /// Another process begins to use claims when this one first writes something.
+    struct Claims(PathBuf);
+
+    impl Watcher for Claims {
+        fn before(&self, operation: &Operation<'_>) -> Answer {
+            if matches!(operation, Operation::Write { .. }) {
+                std::fs::create_dir_all(&self.0).unwrap();
+            }
+            Answer::Go
+        }
+    }
+
+    #[test]
+    fn a_process_that_loses_the_folder_while_it_describes_the_run_tries_again() {
+        let dir = std::env::temp_dir().join(format!("semfocus-lost-{}", std::process::id()));
+        let options = ["--smoke", "-o", dir.to_str().unwrap()].map(str::to_owned).to_vec();
+        let (args, lab): (Args, _) = (arguments(options, Path::new("even-pairs")).unwrap(), Lab::standard());
+        let mut prepared = args.prepare(&lab).unwrap();
+        let guard = watch(&dir, Arc::new(Claims(dir.join("trials/claims"))));
+        let created = create(&mut prepared, || args.prepare(&lab), &Locks::flock(), &AtomicBool::new(false));
+        drop(guard);
+        let index = created.unwrap().unwrap().index().unwrap();
+        assert_eq!(index.len(), prepared.jobs.len());
+        assert!(dir.join("trials/claims/000001").is_file(), "it uses claims from now on");
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -132,8 +132,19 @@ impl Prepared {
 
     /// What is left to do; none on devices whose speed is unknown.
     pub(crate) fn estimate(&self, args: &ExperimentArgs, lab: &Lab) -> Option<Estimate> {
-        let is_known = args.device.device.name() == "cpu";
-        is_known.then(|| Estimator::new(lab, cost_file()).left(&self.jobs, self.sharing))
+        if args.device.device.name() != "cpu" {
+            return None;
+        }
+        let mut estimator = Estimator::new(lab, cost_file());
+        let mut estimate = estimator.left(&self.jobs, self.sharing);
+        // The report is written last.
+        let is_over = estimate.done == estimate.trials && self.dir.join("report.html").is_file();
+        if !is_over {
+            let trials: Vec<&Trial> = self.jobs.iter().map(Train::trial).collect();
+            estimate.after_seconds = self.after.seconds(&mut estimator, &trials, self.sharing.threads);
+            estimate.seconds += estimate.after_seconds;
+        }
+        Some(estimate)
     }
 
     /// Says on standard error what is about to happen.
@@ -178,10 +189,15 @@ impl Prepared {
         }
         if let Some(estimate) = estimate {
             let Estimate { seconds, memory_bytes, disk_bytes, .. } = estimate;
-            if estimate.done < estimate.trials {
+            if estimate.done < estimate.trials || estimate.after_seconds > 0.0 {
                 let limit = if estimate.can_stop_early { "at most " } else { "" };
                 let at_once = counted(self.sharing.jobs, "trial");
-                writeln!(out, "time       {limit}about {} with {at_once} at once", duration(*seconds))?;
+                let surfaces = match estimate.after_seconds {
+                    seconds if seconds < 1.0 => String::new(),
+                    seconds => format!(", {} of it for surfaces", duration(seconds)),
+                };
+                let text = format!("{limit}about {} with {at_once} at once{surfaces}", duration(*seconds));
+                paragraph(out, "time       ", &text)?;
                 let more =
                     memory::available().filter(|available| memory_bytes > available).map_or(String::new(), |all| {
                         format!(", more than this machine has ({}): trials that do not fit will fail", size(all))

@@ -52,7 +52,7 @@ struct CancelArgs {
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     match &args.what {
         What::Submit(args) => submit::run(args, lab, out),
-        What::Status(args) => status::run(&args.dir, args.json, out),
+        What::Status(args) => status::run(&args.dir, args.json, lab, out),
         What::Cancel(args) => cancel::run(&args.dir),
     }
 }

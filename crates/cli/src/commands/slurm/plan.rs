@@ -13,16 +13,16 @@ const UNCERTAINTY: f64 = 1.5;
 /// Seconds of a job in which it does not train: it starts, and reads what is there.
 const START: Duration = Duration::from_secs(20);
 
-/// Jobs that one worker after the other needs until everything is done, with one to spare. Jobs that find nothing left end at
-/// once, so too many cost little, and too few leave work undone.
-pub(super) fn generations(estimate: &Estimate, workers: u16, cpus: u16, time: Duration) -> u32 {
+/// Jobs that one worker after the other needs until everything is done, with one to spare, and one more if they `measure`, which
+/// is not estimated. Jobs that find nothing left end at once, so too many cost little, and too few leave work undone.
+pub(super) fn generations(estimate: &Estimate, measure: bool, workers: u16, cpus: u16, time: Duration) -> u32 {
     let usable = time.saturating_sub(margin(time)).saturating_sub(START).max(time / 4).as_secs_f64();
     let at_once = f64::from(workers) * f64::from(cpus);
     // A trial is not divided: the longest one takes its time however many workers there are.
     let longest = estimate.groups.iter().filter(|group| group.done < group.trials);
     let longest = longest.map(|group| group.seconds / (group.trials - group.done) as f64).fold(0.0, f64::max);
     let seconds = UNCERTAINTY * (estimate.core_seconds / at_once).max(longest);
-    (seconds / usable).ceil() as u32 + 1
+    (seconds / usable).ceil() as u32 + 1 + u32::from(measure)
 }
 
 /// The largest number of a task that the cluster allows in an array; none if it does not say.
@@ -56,12 +56,12 @@ mod tests {
     fn enough_jobs_follow_each_other() {
         let hours = |hours: u64| Duration::from_secs(3600 * hours);
         // 16 hours of 8 workers, with half as much again.
-        assert_eq!(generations(&estimate(16.0 * 8.0), 8, 1, hours(2)), 14);
-        assert_eq!(generations(&estimate(16.0 * 8.0), 8, 4, hours(2)), 5);
-        assert_eq!(generations(&estimate(0.1), 8, 1, hours(2)), 2);
-        assert_eq!(generations(&estimate(0.0), 8, 1, hours(2)), 1);
+        assert_eq!(generations(&estimate(16.0 * 8.0), false, 8, 1, hours(2)), 14);
+        assert_eq!(generations(&estimate(16.0 * 8.0), false, 8, 4, hours(2)), 5);
+        assert_eq!(generations(&estimate(0.1), false, 8, 1, hours(2)), 2);
+        assert_eq!([false, true].map(|measure| generations(&estimate(0.0), measure, 8, 1, hours(2))), [1, 2]);
         // The shortest jobs have some time to work, too.
-        assert!(generations(&estimate(1.0), 1, 1, Duration::from_secs(60)) < 400);
+        assert!(generations(&estimate(1.0), false, 1, 1, Duration::from_secs(60)) < 400);
     }
 
     #[test]

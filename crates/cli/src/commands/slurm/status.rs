@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use semfocus_lab::Lab;
 use semfocus_store::Store;
 use serde::Serialize;
 
 use crate::commands::status::Report as RunReport;
 use crate::damage::left_out;
+use crate::measure::{self, Measurements};
 use crate::output::emit;
 use crate::slurm::call::CallError;
 use crate::slurm::queue::{self, Task};
@@ -23,6 +25,8 @@ const MAX_LISTED: usize = 5;
 struct Report {
     #[serde(flatten)]
     run: RunReport,
+    /// Whether workers have something to measure; none while there are trials to train, or if the models cannot be read.
+    measurements_left: Option<bool>,
     submissions: Vec<Jobs>,
     /// Why Slurm could not be asked.
     slurm_error: Option<String>,
@@ -44,8 +48,10 @@ struct Jobs {
     jobs: Vec<Task>,
 }
 
-pub(super) fn run(dir: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Error> {
-    let run = RunReport::read(&Store::open(dir)?)?;
+pub(super) fn run(dir: &Path, json: bool, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let store = Store::open(dir)?;
+    let run = RunReport::read(&store)?;
+    let measurements_left = if is_trained(&run) { measurements_left(&store, lab).ok() } else { None };
     let submissions = Submission::read_all(dir)?;
     // Slurm is asked once. The folder tells what matters, so it counts without Slurm, too.
     let (tasks, slurm_error) = match submissions.is_empty() {
@@ -57,9 +63,19 @@ pub(super) fn run(dir: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, E
         },
     };
     let submissions = submissions.into_iter().map(|submission| Jobs::new(submission, &tasks)).collect();
-    let report = Report { run, submissions, slurm_error };
+    let report = Report { run, measurements_left, submissions, slurm_error };
     emit(out, json, &report, |out| report.print(dir, out))?;
     Ok(left_out(dir, &report.run.damage))
+}
+
+/// Whether all trials are over.
+fn is_trained(run: &RunReport) -> bool {
+    run.done + run.diverged == run.trials
+}
+
+fn measurements_left(store: &Store, lab: &Lab) -> Result<bool, Error> {
+    let steps = Measurements::read(store.dir())?.steps(&store.experiment()?);
+    measure::is_left(&steps, lab, store.dir())
 }
 
 impl Jobs {
@@ -145,16 +161,21 @@ impl Report {
                 jobs.print(out)?;
             }
         }
-        let is_left = run.done + run.diverged < run.trials;
         let is_open = self.submissions.iter().any(|jobs| jobs.open_tasks > 0);
+        let (is_trained, measures) = (is_trained(run), self.measurements_left == Some(true));
+        let left = if is_trained { "measurements" } else { "trials" };
         writeln!(out)?;
-        if !is_left {
+        if is_trained && !measures {
             writeln!(out, "All trials are over. To write the report: semfocus report {}", dir.display())?;
         } else if let (false, None, Some(jobs)) = (is_open, &self.slurm_error, self.submissions.last()) {
             let command = &jobs.submission.command;
             let command = shlex::try_join(command.iter().map(String::as_str)).unwrap_or_else(|_| command.join(" "));
-            paragraph(out, "", "No job is queued, and trials are left. To submit more workers:")?;
+            paragraph(out, "", &format!("No job is queued, and {left} are left. To submit more workers:"))?;
             writeln!(out, "  {command}")?;
+        } else if is_trained && self.submissions.is_empty() {
+            writeln!(out, "All trials are over; measurements are left. To make them: semfocus work {}", dir.display())?;
+        } else if is_trained {
+            writeln!(out, "All trials are over; measurements are left.")?;
         } else {
             writeln!(out, "To see every trial: semfocus status {}", dir.display())?;
         }

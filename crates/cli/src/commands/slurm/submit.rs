@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{plan, profile};
 use crate::commands::run::{ExperimentArgs, Prepared, create};
-use crate::measure::{MeasureArgs, Measurements, introduce};
+use crate::measure::{self, MeasureArgs, introduce};
 use crate::output::emit;
 use crate::signals::stop_on_signals;
 use crate::slurm::call::{CallError, call};
@@ -98,15 +98,19 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         prepared.introduce(estimate.as_ref());
     }
     let left = estimate.as_ref().map_or(prepared.jobs.len(), |estimate| estimate.trials - estimate.done);
-    if left == 0 && measurements.is_empty() {
+    let steps = measurements.joined(&prepared.dir)?.steps(&prepared.experiment);
+    if left == 0 && !measure::is_left(&steps, lab, &prepared.dir)? {
+        let measured = if steps.is_empty() { "" } else { " and measured" };
         say!(
-            "all trials are over: nothing is submitted. To write the report: semfocus report {}",
+            "all trials are over{measured}: nothing is submitted. To write the report: semfocus report {}",
             prepared.dir.display()
         );
         return Ok(Exit::Done);
     }
-    let workers = sensible_workers(workers, left, prepared.jobs.len(), resources.cpus);
-    let tasks = tasks(args, estimate.as_ref(), workers, &resources)?;
+    // If nothing is left to train, there is something to measure on the models.
+    let busy = if left > 0 { left } else { prepared.jobs.len() };
+    let workers = sensible_workers(workers, busy, resources.cpus);
+    let tasks = tasks(args, estimate.as_ref(), !steps.is_empty(), workers, &resources)?;
     if let Some(estimate) = &estimate {
         warn_of_memory(&resources, estimate);
     }
@@ -147,7 +151,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let stop = stop_on_signals()?;
     let Some(store) = create(&mut prepared, prepare, &locks, &stop)? else { return Ok(Exit::Interrupted) };
     measurements.keep(store.dir())?;
-    introduce(&Measurements::read(store.dir())?.steps(&prepared.experiment));
+    introduce(&steps);
     files::create_folder(&folder)?;
     let (script_path, report_path) = (folder.join("job.sh"), folder.join("report.sh"));
     files::write_whole(&script_path, script.as_bytes())?;
@@ -227,25 +231,30 @@ fn resources(args: &Args) -> Result<(Resources, u16), Error> {
 }
 
 /// Workers that would have nothing to do are not submitted.
-fn sensible_workers(asked: u16, left: usize, trials: usize, cpus: u16) -> u16 {
-    // If nothing is left to train, there is something to measure on the models.
-    let busy = (if left > 0 { left } else { trials }).div_ceil(usize::from(cpus)).max(1);
+fn sensible_workers(asked: u16, trials: usize, cpus: u16) -> u16 {
+    let busy = trials.div_ceil(usize::from(cpus)).max(1);
     let workers = usize::from(asked).min(busy) as u16;
     if workers < asked {
         say!(
             "{} for {} are enough: {workers} workers at once",
             counted(usize::from(workers), "job"),
-            counted(left, "trial")
+            counted(trials, "trial")
         );
     }
     workers
 }
 
 /// How many tasks the array has.
-fn tasks(args: &Args, estimate: Option<&Estimate>, workers: u16, resources: &Resources) -> Result<u32, Error> {
+fn tasks(
+    args: &Args,
+    estimate: Option<&Estimate>,
+    measures: bool,
+    workers: u16,
+    resources: &Resources,
+) -> Result<u32, Error> {
     let generations = match (args.generations, estimate) {
         (Some(generations), _) => generations,
-        (None, Some(estimate)) => plan::generations(estimate, workers, resources.cpus, resources.time),
+        (None, Some(estimate)) => plan::generations(estimate, measures, workers, resources.cpus, resources.time),
         (None, None) => {
             return Err(
                 "the time that this device takes is not known\nhelp: give --generations, the number of jobs that may \
@@ -334,9 +343,8 @@ mod tests {
 
     #[test]
     fn there_are_no_more_workers_than_work() {
-        assert_eq!(sensible_workers(8, 4, 4, 1), 4);
-        assert_eq!(sensible_workers(8, 40, 40, 1), 8);
-        assert_eq!(sensible_workers(8, 9, 9, 4), 3);
-        assert_eq!(sensible_workers(8, 0, 6, 1), 6);
+        assert_eq!(sensible_workers(8, 4, 1), 4);
+        assert_eq!(sensible_workers(8, 40, 1), 8);
+        assert_eq!(sensible_workers(8, 9, 4), 3);
     }
 }
