@@ -407,7 +407,7 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
         (!relevance.is_empty()).then_some(Line { of, relevance })
     });
     let lines: Vec<Line> = lines.collect();
-    let caption = "A token is relevant if replacing it alone could change the label. Precision: share of the kept keys that are \
+    let caption = "A token is relevant if the label depends on it. Precision: share of the kept keys that are \
         relevant. Recall: share of the relevant keys that are kept. At random: the same for as many keys chosen at \
         random. Mass: attention weight on relevant keys; equal weights on randomly chosen keys would give the first \
         of the two numbers at random. Overlap: keys kept at this probe and at the one before, as a share of those \

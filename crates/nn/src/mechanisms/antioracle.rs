@@ -27,7 +27,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     summary: "the highest scores among the positions that the label does not depend on",
     source: "control of this project",
     formula: "p = softmax of z over the k highest z of keys that are not relevant",
-    isolates: "whether relevant keys are needed at all: it must fail",
+    isolates: "whether relevant keys are needed at all; fails where the label takes several of them",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
     allows_globals: false,
     build: |values| Ok(Arc::new(AntiOracle { k: values.whole("k") })),

@@ -115,15 +115,19 @@ impl<'a> Parts<'a> {
         format!("The study: {}\n\nVerdict: **{}**{note}. Findings: {counts}.", claim.published, standing.name())
     }
 
-    /// Says so if no run about a claim was made as published.
-    fn scale_note(&self, claim: &ClaimEntry) -> &'static str {
+    /// Says so if no run about a claim was made as published, and if less than half of the runs were made.
+    fn scale_note(&self, claim: &ClaimEntry) -> String {
         let about = self.about(claim);
-        let mut made = about.iter().filter(|(_, _, found)| !found.is_empty()).filter_map(|(_, run, _)| *run);
-        let is_reduced = |run: &RecordedRun| !reduced(run).is_empty();
-        match made.next() {
-            Some(first) if is_reduced(first) && made.all(is_reduced) => " (reduced runs only)",
-            _ => "",
+        let made: Vec<&RecordedRun> =
+            about.iter().filter(|(_, _, found)| !found.is_empty()).filter_map(|(_, run, _)| *run).collect();
+        let mut notes = Vec::new();
+        if !made.is_empty() && made.iter().all(|run| !reduced(run).is_empty()) {
+            notes.push("reduced runs only".to_owned());
         }
+        if !made.is_empty() && 2 * made.len() < about.len() {
+            notes.push(format!("{} of {} runs made", made.len(), about.len()));
+        }
+        if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
     }
 
     fn findings_table(&self, claim: &ClaimEntry) -> String {
