@@ -166,7 +166,7 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
         };
         writeln!(out, "{name:26}{}  {}", times.collect::<String>(), shortened(&entry.result(), 29))?;
     }
-    writeln!(out, "\nTimes of training: at most, by estimate, one trial on each core. full: as published.")?;
+    writeln!(out, "\nTraining times: at most, by estimate, one trial per core. full: as published.")?;
     Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }
 
