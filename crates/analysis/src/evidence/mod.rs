@@ -10,7 +10,7 @@
 //! | several runs compared with each other | [`across`] |
 //! | what causes the speed-up of top-k attention, from controls | [`causes`] |
 //! | pairs that ran on different processors | [`processors`] |
-//! | whether times are counted in epochs or in steps | [`unit`] |
+//! | whether times are counted in epochs or in steps | [`Unit`] |
 //! | how a speed-up varies over a grid, and each mechanism at its best point | [`robustness`], [`tuned`] |
 
 pub mod accuracy;
