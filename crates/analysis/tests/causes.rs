@@ -190,7 +190,8 @@ fn rules_are_about_controls_and_explanations_that_exist() {
     }
     for control in &CONTROLS {
         let mut tests = EXPLANATIONS.iter().flat_map(|explanation| explanation.tests);
-        assert!(tests.any(|test| test.control == control.name), "{} says something", control.name);
+        let judges = tests.any(|test| test.control == control.name);
+        assert_eq!(judges, control.name != "antioracle", "{}", control.name);
     }
     for (name, role, ..) in &rules::REQUIRED {
         let explanation = EXPLANATIONS.iter().find(|explanation| explanation.name == *name).unwrap();

@@ -215,7 +215,7 @@ fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, E
         Command::Compare(args) => return commands::compare::run(&args, out),
         Command::Explain(args) => return commands::explain::run(&args, out),
         Command::Report(args) => return commands::report::run(&args, out),
-        Command::Record(args) => return commands::record::run(&args, out),
+        Command::Record(args) => return commands::record::run(&args, lab, out),
         Command::Show(args) => return commands::show::run(&args, out),
         Command::Verify(args) => return commands::verify::run(&args, lab, out),
         Command::Predict(args) => commands::predict::run(&args, lab, out)?,

@@ -149,3 +149,24 @@ fn the_study_goes_on_where_it_stopped() {
     assert!(wrong.code == 1 && wrong.stderr.contains("did you mean `even-pairs-quick`?"), "{}", wrong.stderr);
     assert_eq!(semfocus(&["study"]).code, 2, "without a time");
 }
+
+/// The record asks for every run of `semfocus study`, by the same command.
+#[test]
+fn the_record_has_every_run_of_the_study() {
+    let runs = |text: &str| -> Vec<toml::Table> {
+        let file: toml::Table = text.parse().unwrap();
+        file["run"].as_array().unwrap().iter().map(|run| run.as_table().unwrap().clone()).collect()
+    };
+    let recorded = runs(include_str!("../../../docs/record/record.toml"));
+    for run in runs(include_str!("../../../experiments/study.toml")) {
+        let name = run["name"].as_str().unwrap();
+        let entry = recorded.iter().find(|entry| entry["name"].as_str() == Some(name));
+        let entry = entry.unwrap_or_else(|| panic!("record.toml has no run `{name}`"));
+        let word = |key: &str| entry[key].as_str().unwrap();
+        let whole = || format!("semfocus run {} --scale {}", word("experiment"), word("scale"));
+        let command = entry.get("command").map_or_else(whole, |command| command.as_str().unwrap().to_owned());
+        let words: Vec<&str> = run["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let studied = format!("semfocus run {}", words.join(" "));
+        assert_eq!(command.trim_end_matches(" --scale quick").replace('\'', ""), studied, "{name}");
+    }
+}

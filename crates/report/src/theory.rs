@@ -94,6 +94,7 @@ pub(crate) fn finding(pairs: &[&Pair]) -> String {
     if rows.is_empty() {
         return "the conditions do not apply: they are about the softmax over the highest scores".to_owned();
     }
+    let probes = pairs.iter().map(|pair| pair.epochs.len()).max().unwrap_or(0);
     let condition = |name: &str, lhs: fn(&Row) -> f64, holds: fn(&Row) -> bool| {
         let count = rows.iter().filter(|row| holds(row)).count();
         let values: Vec<f64> = rows.iter().map(|row| lhs(row)).collect();
@@ -103,11 +104,12 @@ pub(crate) fn finding(pairs: &[&Pair]) -> String {
             count => format!("holds at the last probe in {count} of {} pairs of trials", rows.len()),
         };
         let when = match epochs_of(pairs, holds) {
-            None => "in no probe before".to_owned(),
-            Some((first, last, share)) if first == last => format!("in {share} of all probes, at epoch {first}"),
-            Some((first, last, share)) => format!("in {share} of all probes, from epoch {first} to {last}"),
+            _ if probes <= 1 => String::new(),
+            None => ", and in no probe before".to_owned(),
+            Some((first, last, share)) if first == last => format!(", and in {share} of all probes, at epoch {first}"),
+            Some((first, last, share)) => format!(", and in {share} of all probes, from epoch {first} to {last}"),
         };
-        format!("({name}) {end} (left-hand side {}), and {when}", range(&values))
+        format!("({name}) {end} (left-hand side {}){when}", range(&values))
     };
     let w = condition("W", |row| row.conditions.w_lhs, |row| row.conditions.w_holds);
     let x = condition("X", |row| row.conditions.x_lhs, |row| row.conditions.x_holds);

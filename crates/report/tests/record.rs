@@ -146,7 +146,7 @@ fn record(dir: &Path) -> Store {
     std::fs::create_dir_all(&record).unwrap();
     std::fs::write(record.join("record.toml"), LEDGER).unwrap();
     std::fs::write(record.join("page.md"), PAGE).unwrap();
-    record::add(&store, &record, "small").unwrap();
+    record::add(&store, &record, "small", &AnyName).unwrap();
     store
 }
 
@@ -161,7 +161,7 @@ fn replace(path: &Path, from: &str, to: &str) -> String {
 fn verdicts_from_the_record_are_those_of_the_run() {
     let scratch = Scratch::new("record-verdicts");
     let store = record(scratch.path());
-    let kept = RecordedRun::read(&scratch.path().join("record/data/small")).unwrap().evidence;
+    let kept = RecordedRun::read(&scratch.path().join("record/data/small"), &AnyName).unwrap().evidence;
     let whole = Evidence::read(&store, GOAL).unwrap();
     assert_eq!(Claim::new(&kept), Claim::new(&whole));
     let comparisons = |evidence: &Evidence| -> Vec<(String, String)> {
@@ -186,9 +186,9 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
     let scratch = Scratch::new("record-pages");
     record(scratch.path());
     let dir = scratch.path().join("record");
-    let outdated = || Record::read(&dir).unwrap().outdated().unwrap();
+    let outdated = || Record::read(&dir, &AnyName).unwrap().outdated().unwrap();
     assert!(!outdated().is_empty());
-    let changed = Record::read(&dir).unwrap().draw().unwrap();
+    let changed = Record::read(&dir, &AnyName).unwrap().draw().unwrap();
     assert_eq!(outdated(), Vec::<std::path::PathBuf>::new());
     assert!(changed.iter().any(|path| path.ends_with("figures/small-curves.svg")), "{changed:?}");
     let page = std::fs::read_to_string(dir.join("page.md")).unwrap();
@@ -224,7 +224,7 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
     let stray = dir.join("figures/stray.svg");
     std::fs::write(&stray, "").unwrap();
     assert_eq!(outdated(), [figure, stray.clone()]);
-    Record::read(&dir).unwrap().draw().unwrap();
+    Record::read(&dir, &AnyName).unwrap().draw().unwrap();
     assert!(outdated().is_empty() && !stray.exists());
 
     // A number of the data, whether a figure shows it or not.
@@ -238,7 +238,7 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
         ("experiment.toml", "even-pairs", "parity"),
     ] {
         let before = replace(&data.join(file), from, to);
-        let error = Record::read(&dir).unwrap_err().to_string();
+        let error = Record::read(&dir, &AnyName).unwrap_err().to_string();
         assert!(error.contains("provenance.toml: the files beside it have changed"), "{file}: {error}");
         std::fs::write(data.join(file), before).unwrap();
     }
@@ -250,11 +250,11 @@ fn a_run_that_grew_is_brought_up_to_date_and_strangers_are_refused() {
     let scratch = Scratch::new("record-grown");
     let store = record(scratch.path());
     let dir = scratch.path().join("record");
-    Record::read(&dir).unwrap().draw().unwrap();
-    record::add(&store, &dir, "small").unwrap();
-    assert!(Record::read(&dir).unwrap().outdated().unwrap().is_empty(), "the same run changes nothing");
-    record::add(&store, &dir, "stranger").unwrap();
-    let error = Record::read(&dir).unwrap_err().to_string();
+    Record::read(&dir, &AnyName).unwrap().draw().unwrap();
+    record::add(&store, &dir, "small", &AnyName).unwrap();
+    assert!(Record::read(&dir, &AnyName).unwrap().outdated().unwrap().is_empty(), "the same run changes nothing");
+    record::add(&store, &dir, "stranger", &AnyName).unwrap();
+    let error = Record::read(&dir, &AnyName).unwrap_err().to_string();
     assert!(error.contains("stranger is in data, but record.toml has no [[run]] with this name"), "{error}");
     std::fs::remove_dir_all(dir.join("data/stranger")).unwrap();
     for (from, to, message) in [
@@ -264,14 +264,50 @@ fn a_run_that_grew_is_brought_up_to_date_and_strangers_are_refused() {
         ("test = \"conditions\"", "", "needs either `expect` or `test`"),
     ] {
         let before = replace(&dir.join("record.toml"), from, to);
-        let error = Record::read(&dir).unwrap_err().to_string();
+        let error = Record::read(&dir, &AnyName).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
         std::fs::write(dir.join("record.toml"), before).unwrap();
     }
     replace(&dir.join("page.md"), "figure small curves", "figure small curve");
-    let error = Record::read(&dir).unwrap().draw().unwrap_err().to_string();
+    let error = Record::read(&dir, &AnyName).unwrap().draw().unwrap_err().to_string();
     assert!(
         error.contains("page.md: line ") && error.contains("`small` has no figure `curve`; it has curves"),
         "{error}"
     );
+}
+
+/// Keys that are chosen before training are as good as learned ones.
+#[test]
+fn controls_judge_the_explanation() {
+    let scratch = Scratch::new("record-causes");
+    let request = Request {
+        experiment: "even-pairs".to_owned(),
+        scale: Some(Scale::Quick),
+        mechanisms: Some(["full", "topk:5", "frozenk:5"].map(str::to_owned).to_vec()),
+        seeds: Some(6),
+        epochs: Some(EPOCHS),
+        ..Request::default()
+    };
+    let experiment = Experiment::resolve(&request, &AnyName).unwrap();
+    let store = fixture::store(&scratch.path().join("run"), &experiment, invented).unwrap();
+    let dir = scratch.path().join("record");
+    std::fs::create_dir_all(&dir).unwrap();
+    let ledger = "[[claim]]\nid = \"why\"\ntitle = \"Why\"\npublished = \"because.\"\ntest = \"causes\"\n\
+                  [[run]]\nname = \"causes\"\nexperiment = \"even-pairs\"\nscale = \"quick\"\nclaims = [\"why\"]\n\
+                  asked = \"why\"\nestimated_core_hours = 0.1\n";
+    std::fs::write(dir.join("record.toml"), ledger).unwrap();
+    std::fs::write(dir.join("why.md"), "<!-- record: findings why -->\n<!-- end of record -->\n<!-- record: provenance why -->\n<!-- end of record -->\n").unwrap();
+    record::add(&store, &dir, "causes", &AnyName).unwrap();
+    Record::read(&dir, &AnyName).unwrap().draw().unwrap();
+    let page = std::fs::read_to_string(dir.join("why.md")).unwrap();
+    let words =
+        "`topk:5 faster because of relevant keys` | not supported | the choice of keys need not be learned (frozenk:5)";
+    assert!(page.contains(words), "{page}");
+    // The command line and the scale both change the epochs: the page has the difference from the published experiment, once.
+    let words = "6 seeds instead of 10; mechanisms full topk:5 frozenk:5 instead of full topk:5 topk:9";
+    assert!(page.contains(words), "{page}");
+    assert!(page.contains(&format!("training.epochs {EPOCHS} instead of 100; ")), "{page}");
+    assert_eq!(page.matches("training.epochs").count(), 1, "{page}");
+    let csv = results::parse(&std::fs::read_to_string(dir.join("results.csv")).unwrap()).unwrap();
+    assert_eq!(csv[0].answer, "not supported");
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
+use semfocus_lab::Lab;
 use semfocus_report::record::{self, Record, RecordedRun};
 use semfocus_store::Store;
 
@@ -49,14 +50,14 @@ struct DrawArgs {
     check: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     match &args.what {
-        What::Add(args) => add(args, out),
-        What::Draw(args) => draw(args, out),
+        What::Add(args) => add(args, lab, out),
+        What::Draw(args) => draw(args, lab, out),
     }
 }
 
-fn add(args: &AddArgs, out: &mut dyn Write) -> Result<Exit, Error> {
+fn add(args: &AddArgs, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(&args.run)?;
     let name = match &args.name {
         Some(name) => name.clone(),
@@ -68,7 +69,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> Result<Exit, Error> {
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ' ']) {
         return Err(format!("`{name}` cannot be the name of a run of the record; choose one with --name").into());
     }
-    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name)?;
+    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name, lab)?;
     writeln!(out, "{}", args.output.join("data").join(&name).display())?;
     let (finished, planned) = (provenance.finished, provenance.planned);
     writeln!(out, "{finished} of {} over, {:.2} trial-hours\n", counted(planned, "trial"), provenance.trial_hours)?;
@@ -76,8 +77,8 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-fn draw(args: &DrawArgs, out: &mut dyn Write) -> Result<Exit, Error> {
-    let record = Record::read(&args.record)?;
+fn draw(args: &DrawArgs, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let record = Record::read(&args.record, lab)?;
     if args.check {
         let outdated = record.outdated()?;
         for path in &outdated {

@@ -363,6 +363,20 @@ impl Experiment {
 
     /// How this experiment differs from another, in words.
     pub fn differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+        let mut words = self.design_differences(other, known)?;
+        let is_left_out = |expectation: &&Expectation| {
+            self.mechanisms.contains(&expectation.mechanism) && !self.expectations().any(|own| own == *expectation)
+        };
+        let left_out: Vec<String> = other.expectations().filter(is_left_out).map(|e| format!("`{e}`")).collect();
+        if !left_out.is_empty() {
+            let verb = if left_out.len() == 1 { "is" } else { "are" };
+            words.push(format!("{} {verb} not asked", left_out.join(", ")));
+        }
+        Ok(words)
+    }
+
+    /// How what is run differs from another experiment, whatever is expected of it, in words.
+    pub fn design_differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
         let mut words = Vec::new();
         let (here, there) = (self.seeds.len(), other.seeds.len());
         if here != there {
@@ -372,14 +386,6 @@ impl Experiment {
         }
         words.extend(self.differences_in_trials(other, known)?);
         words.extend(self.after.differences(&other.after));
-        let is_left_out = |expectation: &&Expectation| {
-            self.mechanisms.contains(&expectation.mechanism) && !self.expectations().any(|own| own == *expectation)
-        };
-        let left_out: Vec<String> = other.expectations().filter(is_left_out).map(|e| format!("`{e}`")).collect();
-        if !left_out.is_empty() {
-            let verb = if left_out.len() == 1 { "is" } else { "are" };
-            words.push(format!("{} {verb} not asked", left_out.join(", ")));
-        }
         Ok(words)
     }
 

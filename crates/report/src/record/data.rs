@@ -16,7 +16,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use semfocus_analysis::evidence::{Evidence, GOAL, Measures};
-use semfocus_core::{Activation, EpochRecord, Evaluation, Experiment, TrialId, fnv_1a};
+use semfocus_core::experiment::presets;
+use semfocus_core::{Activation, EpochRecord, Evaluation, Experiment, Known, Request, Scale, TrialId, fnv_1a};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::records::{ModelNorms, ProbeRecord, QUANTILES, Summary};
 use semfocus_store::{
@@ -63,6 +64,8 @@ pub struct RecordedRun {
     pub evidence: Evidence,
     /// How it came about.
     pub provenance: Provenance,
+    /// What it has different from the published experiment, in words.
+    pub reduced: Vec<String>,
     measured: HashMap<TrialId, Measured>,
 }
 
@@ -72,12 +75,13 @@ impl RecordedRun {
         self.measured.get(&trial.entry.id).cloned().unwrap_or_default()
     }
 
-    /// Reads the files of a run.
-    pub fn read(dir: &Path) -> Result<Self, RecordError> {
+    /// Reads the files of a run. `known` says what the published experiment is where presets leave it to the task.
+    pub fn read(dir: &Path, known: &dyn Known) -> Result<Self, RecordError> {
         let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let path = dir.join("experiment.toml");
         let text = std::fs::read_to_string(&path).map_err(|error| RecordError::io(&path, &error))?;
         let experiment = Experiment::from_toml(&path.display().to_string(), &text)?;
+        let reduced = reduced(&experiment, known)?;
         let provenance = Provenance::read(&dir.join("provenance.toml"))?;
         if provenance.checksum != checksum(dir)? {
             let message = "the files beside it have changed since `semfocus record add` wrote them; add the run again";
@@ -108,12 +112,22 @@ impl RecordedRun {
             complete(row, trial)?;
         }
         let evidence = Evidence::new(Contents { experiment, trials, damage: Vec::new() }, GOAL, None)?;
-        Ok(RecordedRun { name, evidence, provenance, measured })
+        Ok(RecordedRun { name, evidence, provenance, reduced, measured })
     }
 }
 
+/// How an experiment differs from its preset at the published size. One that is no preset has no published size.
+fn reduced(experiment: &Experiment, known: &dyn Known) -> Result<Vec<String>, RecordError> {
+    if !presets().iter().any(|preset| preset.name == experiment.name) {
+        return Ok(experiment.changed.clone());
+    }
+    let request = Request { experiment: experiment.name.clone(), scale: Some(Scale::Full), ..Request::default() };
+    let published = Experiment::resolve(&request, known)?;
+    Ok(experiment.design_differences(&published, known)?)
+}
+
 /// Writes what the record keeps of a run into a folder. Gives the run as it will be read from there.
-pub(super) fn write(store: &Store, dir: &Path) -> Result<RecordedRun, RecordError> {
+pub(super) fn write(store: &Store, dir: &Path, known: &dyn Known) -> Result<RecordedRun, RecordError> {
     let evidence = Evidence::read(store, GOAL)?;
     if let Some(damage) = evidence.damage.first() {
         return Err(RecordError::Damaged { run: store.dir().to_owned(), damage: damage.clone() });
@@ -148,7 +162,7 @@ pub(super) fn write(store: &Store, dir: &Path) -> Result<RecordedRun, RecordErro
     }
     // Last, because it has the checksum of the others.
     put("provenance.toml", &Provenance { checksum: checksum(dir)?, ..Provenance::new(&evidence) }.to_toml())?;
-    RecordedRun::read(dir)
+    RecordedRun::read(dir, known)
 }
 
 /// A checksum of the files of a run but its provenance. It finds accidents, not forgers.

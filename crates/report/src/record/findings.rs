@@ -1,5 +1,6 @@
 //! What the recorded runs say about a claim.
 
+use semfocus_analysis::evidence::causes::Causes;
 use semfocus_analysis::evidence::claim::{Answer, check};
 use semfocus_analysis::theory::pairs::pairs;
 
@@ -15,7 +16,7 @@ pub(super) struct Finding {
     pub(super) answer: Answer,
     /// Why, in the words of `compare` and the report.
     pub(super) words: String,
-    /// Whether it counts for the verdict on the claim. One that repeats another on the same models does not.
+    /// Whether it counts for the verdict on the claim. One about the same models as another does not.
     pub(super) counts: bool,
 }
 
@@ -37,7 +38,7 @@ pub(super) enum Standing {
 /// The rule for [`Standing`], as users read it.
 pub(super) const STANDING_RULE: &str = "supported: every finding that decides anything supports the claim. not supported: every such \
 finding speaks against it. weakened: there are both. undecided: no finding decides. not tested: there is no finding. Findings in brackets \
-repeat another one on the same models and do not count.";
+are about the same models as another one and do not count.";
 
 impl Standing {
     pub(super) fn new(findings: &[&Finding]) -> Self {
@@ -67,6 +68,7 @@ pub(super) fn findings(claim: &ClaimEntry, run: &RecordedRun) -> Vec<Finding> {
     match claim.test {
         Some(Test::Conditions) => conditions(run),
         Some(Test::Lipschitz) => lipschitz(run),
+        Some(Test::Causes) => causes(run),
         None => compared(claim, run),
     }
 }
@@ -119,4 +121,17 @@ fn lipschitz(run: &RecordedRun) -> Vec<Finding> {
         }));
     }
     findings
+}
+
+/// What the controls say about the study's explanation, at every point of the grid.
+fn causes(run: &RecordedRun) -> Vec<Finding> {
+    let judged = run.evidence.points.iter().filter_map(|point| Causes::new(point, None));
+    judged
+        .map(|causes| Finding {
+            expected: format!("{} faster because of relevant keys", causes.reference),
+            answer: causes.claim.answer,
+            words: causes.claim.reason,
+            counts: true,
+        })
+        .collect()
 }

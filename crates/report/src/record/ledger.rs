@@ -58,6 +58,8 @@ pub enum Test {
     Conditions,
     /// Neighbouring cells of a loss surface differ less than with full attention.
     Lipschitz,
+    /// The controls say that top-k attention is faster because of the keys it keeps, as `explain` judges it.
+    Causes,
 }
 
 /// A run that was asked for.
@@ -82,8 +84,6 @@ pub struct RunEntry {
     pub estimated_core_hours: f64,
     /// What is different from what was asked for, or why it was not run.
     pub remark: Option<String>,
-    /// A run of the same task, length and seeds, if its findings count already.
-    pub repeats: Option<String>,
 }
 
 impl Ledger {
@@ -108,9 +108,6 @@ impl Ledger {
             }
             if let Some(unknown) = run.claims.iter().find(|id| !claims.contains(id.as_str())) {
                 return Err(wrong(format!("run `{}`: there is no claim `{unknown}`", run.name)));
-            }
-            if let Some(unknown) = run.repeats.iter().find(|name| ledger.runs.iter().all(|run| run.name != **name)) {
-                return Err(wrong(format!("run `{}`: there is no run `{unknown}` that it could repeat", run.name)));
             }
         }
         Ok(ledger)

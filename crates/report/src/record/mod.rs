@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::EvidenceError;
-use semfocus_core::ExperimentError;
+use semfocus_core::{ExperimentError, Known};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::{Store, StoreError};
 
@@ -67,10 +67,10 @@ impl RecordError {
 }
 
 /// Adds a run to the record, or brings what it has of it up to date.
-pub fn add(store: &Store, record: &Path, name: &str) -> Result<RecordedRun, RecordError> {
+pub fn add(store: &Store, record: &Path, name: &str, known: &dyn Known) -> Result<RecordedRun, RecordError> {
     let data = record.join("data");
     create_folder(&data)?;
-    data::write(store, &data.join(name))
+    data::write(store, &data.join(name), known)
 }
 
 /// A record with all its runs.
@@ -84,11 +84,11 @@ pub struct Record {
 
 impl Record {
     /// Reads a record.
-    pub fn read(dir: &Path) -> Result<Self, RecordError> {
+    pub fn read(dir: &Path, known: &dyn Known) -> Result<Self, RecordError> {
         let ledger = Ledger::read(&dir.join("record.toml"))?;
         let mut runs = BTreeMap::new();
         for folder in entries(&dir.join("data"))? {
-            let run = RecordedRun::read(&folder)?;
+            let run = RecordedRun::read(&folder, known)?;
             if !ledger.runs.iter().any(|entry| entry.name == run.name) {
                 return Err(RecordError::NotListed(run.name));
             }

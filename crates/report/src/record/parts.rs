@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use semfocus_analysis::evidence::claim::Answer;
+use semfocus_core::Scale;
 use semfocus_figure::Background;
 
 use super::data::RecordedRun;
@@ -69,11 +70,7 @@ impl<'a> Parts<'a> {
         let entries = self.ledger.runs.iter().filter(|run| run.claims.contains(&claim.id));
         let found = entries.map(|entry| {
             let run = self.runs.get(&entry.name);
-            let mut found = run.map_or_else(Vec::new, |run| findings(claim, run));
-            if entry.repeats.as_ref().is_some_and(|name| self.runs.contains_key(name)) {
-                found.iter_mut().for_each(|finding| finding.counts = false);
-            }
-            (entry, run, found)
+            (entry, run, run.map_or_else(Vec::new, |run| findings(claim, run)))
         });
         found.collect()
     }
@@ -115,14 +112,29 @@ impl<'a> Parts<'a> {
         format!("The study: {}\n\nVerdict: **{}**{note}. Findings: {counts}.", claim.published, standing.name())
     }
 
-    /// Says so if no run about a claim was made as published, and if less than half of the runs were made.
+    /// What a reader has to know beside the verdict: whether it rests on reduced runs, on few findings, or on few of the runs.
     fn scale_note(&self, claim: &ClaimEntry) -> String {
         let about = self.about(claim);
         let made: Vec<&RecordedRun> =
             about.iter().filter(|(_, _, found)| !found.is_empty()).filter_map(|(_, run, _)| *run).collect();
+        let counted = || {
+            let all =
+                about.iter().flat_map(|(entry, _, findings)| findings.iter().map(|finding| (entry.scale, finding)));
+            all.filter(|(_, finding)| finding.counts).map(|(scale, finding)| (scale, finding.answer))
+        };
+        let small = |wanted: Answer| {
+            let mut scales = counted().filter(|(_, answer)| *answer == wanted).map(|(scale, _)| scale).peekable();
+            scales.peek().is_some() && scales.all(|scale| scale != Scale::Full)
+        };
         let mut notes = Vec::new();
-        if !made.is_empty() && made.iter().all(|run| !reduced(run).is_empty()) {
+        if !made.is_empty() && made.iter().all(|run| !run.reduced.is_empty()) {
             notes.push("reduced runs only".to_owned());
+        } else if small(Answer::NotSupported) && !small(Answer::Supported) {
+            notes.push("against it: small runs only".to_owned());
+        }
+        let decided = counted().filter(|(_, answer)| *answer != Answer::Undecided).count();
+        if decided > 0 && 2 * decided < counted().count() {
+            notes.push(format!("decided by {decided} of {} findings", counted().count()));
         }
         if !made.is_empty() && 2 * made.len() < about.len() {
             notes.push(format!("{} of {} runs made", made.len(), about.len()));
@@ -154,9 +166,8 @@ impl<'a> Parts<'a> {
             let Some(run) = run else { continue };
             let command = run.provenance.command.clone().unwrap_or_else(|| entry.command());
             text += &format!("- **{}**: {}. `{command}`; {}.", entry.name, entry.asked, facts(run));
-            let reduced = reduced(run);
-            if !reduced.is_empty() {
-                text += &format!(" Different from the published experiment: {}.", reduced.join("; "));
+            if !run.reduced.is_empty() {
+                text += &format!(" Different from the published experiment: {}.", run.reduced.join("; "));
             }
             if let Some(remark) = &entry.remark {
                 text += &format!(" {remark}");
@@ -296,15 +307,10 @@ fn size(run: &RecordedRun) -> String {
     format!("{seeds} seed{}, {planned} epochs", if max == 1 { "" } else { "s" })
 }
 
-fn reduced(run: &RecordedRun) -> Vec<String> {
-    let experiment = &run.evidence.experiment;
-    experiment.reduced.iter().chain(&experiment.changed).cloned().collect()
-}
-
 fn status(run: Option<&RecordedRun>) -> String {
     let Some(run) = run else { return "not run".to_owned() };
     let provenance = &run.provenance;
-    let size = if reduced(run).is_empty() { "as published" } else { "reduced" };
+    let size = if run.reduced.is_empty() { "as published" } else { "reduced" };
     if provenance.finished == provenance.planned {
         return size.to_owned();
     }

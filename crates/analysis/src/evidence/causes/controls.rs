@@ -91,7 +91,7 @@ pub static CONTROLS: [Control; 20] = [
         Group::Told,
         "antioracle",
         "keeps the k highest scores among the keys that do not determine the answer",
-        "focus on keys that do not matter; a task that needs the others cannot be learned with it",
+        "focus on keys that do not matter; no explanation is judged by it",
     ),
     Control::new(
         Group::Told,
