@@ -137,7 +137,8 @@ impl Entry {
                 // The column is narrow, and nearly all experiments are about this mechanism.
                 let result = result.strip_prefix("topk:5 ").unwrap_or(result);
                 let parts: Vec<&str> = [answer, result].into_iter().filter(|part| !part.is_empty()).collect();
-                format!("{} ({scale})", parts.join(": "))
+                let at = if *scale == Scale::Quick.to_string() { String::new() } else { format!(", {scale}") };
+                parts.join(": ") + &at
             }
             None => "not run".to_owned(),
         }
@@ -146,7 +147,7 @@ impl Entry {
 
 fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
     let mut claim = "";
-    writeln!(out, "{:26}{:>7}{:>8}{:>8}  recorded: speed-up of topk:5", "experiment", "quick", "medium", "full")?;
+    writeln!(out, "{:25}{:>6}{:>7}{:>8}  recorded: speed-up of topk:5", "experiment", "quick", "medium", "full")?;
     for entry in entries {
         if entry.claim != claim {
             claim = &entry.claim;
@@ -158,15 +159,20 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
         }
         let times = entry.scales.iter().map(|scale| {
             let time = scale.seconds.map_or_else(|| "–".to_owned(), duration);
-            if scale.scale == Scale::Quick { format!("{time:>7}") } else { format!("{time:>8}") }
+            match scale.scale {
+                Scale::Quick => format!("{time:>6}"),
+                Scale::Medium => format!("{time:>7}"),
+                Scale::Full => format!("{time:>8}"),
+            }
         });
         let name = match &entry.figure {
-            Some(_) => shortened(&format!("{:10} {}", entry.name, entry.task), 26),
+            Some(_) => shortened(&format!("{:10} {}", entry.name, entry.task), 24),
             None => entry.name.clone(),
         };
-        writeln!(out, "{name:26}{}  {}", times.collect::<String>(), shortened(&entry.result(), 29))?;
+        writeln!(out, "{name:25}{}  {}", times.collect::<String>(), shortened(&entry.result(), 32))?;
     }
     writeln!(out, "\nTraining times: at most, by estimate, one trial per core. full: as published.")?;
+    writeln!(out, "Recorded results are those of the quick scale unless they name another one.")?;
     Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }
 
