@@ -8,6 +8,7 @@ use semfocus_lab::Lab;
 use semfocus_report::record::{self, Record, RecordedRun};
 use semfocus_store::Store;
 
+use crate::commands::compare::GoalArgs;
 use crate::text::counted;
 use crate::{Error, Exit, evidence};
 
@@ -35,6 +36,8 @@ struct AddArgs {
     /// Name in the record [default: that of the folder]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    #[command(flatten)]
+    goal: GoalArgs,
     /// Folder of the record
     #[arg(short, long, value_name = "DIR", default_value = "docs/record")]
     output: PathBuf,
@@ -69,7 +72,7 @@ fn add(args: &AddArgs, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ' ']) {
         return Err(format!("`{name}` cannot be the name of a run of the record; choose one with --name").into());
     }
-    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name, lab)?;
+    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name, args.goal.get(), lab)?;
     writeln!(out, "{}", args.output.join("data").join(&name).display())?;
     let (finished, planned) = (provenance.finished, provenance.planned);
     writeln!(out, "{finished} of {} over, {:.2} trial-hours\n", counted(planned, "trial"), provenance.trial_hours)?;

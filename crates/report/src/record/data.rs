@@ -15,9 +15,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use semfocus_analysis::evidence::{Evidence, GOAL, Measures};
+use semfocus_analysis::evidence::{Evidence, Measures};
 use semfocus_core::experiment::presets;
-use semfocus_core::{Activation, EpochRecord, Evaluation, Experiment, Known, Request, Scale, TrialId, fnv_1a};
+use semfocus_core::{Activation, EpochRecord, Evaluation, Experiment, Goal, Known, Request, Scale, TrialId, fnv_1a};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::records::{ModelNorms, ProbeRecord, QUANTILES, Summary};
 use semfocus_store::{
@@ -82,11 +82,13 @@ impl RecordedRun {
         let text = std::fs::read_to_string(&path).map_err(|error| RecordError::io(&path, &error))?;
         let experiment = Experiment::from_toml(&path.display().to_string(), &text)?;
         let reduced = reduced(&experiment, known)?;
-        let provenance = Provenance::read(&dir.join("provenance.toml"))?;
+        let path = dir.join("provenance.toml");
+        let provenance = Provenance::read(&path)?;
         if provenance.checksum != checksum(dir)? {
             let message = "the files beside it have changed since `semfocus record add` wrote them; add the run again";
-            return Err(RecordError::wrong(&dir.join("provenance.toml"), message));
+            return Err(RecordError::wrong(&path, message));
         }
+        let goal = provenance.goal().map_err(|message| RecordError::wrong(&path, message))?;
         let listed = Rows::read(&dir.join("trials.csv"))?;
         let mut trials = listed.rows.iter().map(|row| trial(row, &experiment)).collect::<Result<Vec<_>, _>>()?;
         let count = trials.len();
@@ -109,9 +111,9 @@ impl RecordedRun {
             measured.entry(trials[index(row)?].entry.id).or_default().sharpness.push(sharpness(row)?);
         }
         for (row, trial) in listed.rows.iter().zip(&mut trials) {
-            complete(row, trial)?;
+            complete(row, trial, goal)?;
         }
-        let evidence = Evidence::new(Contents { experiment, trials, damage: Vec::new() }, GOAL, None)?;
+        let evidence = Evidence::new(Contents { experiment, trials, damage: Vec::new() }, goal, None)?;
         Ok(RecordedRun { name, evidence, provenance, reduced, measured })
     }
 }
@@ -127,8 +129,8 @@ fn reduced(experiment: &Experiment, known: &dyn Known) -> Result<Vec<String>, Re
 }
 
 /// Writes what the record keeps of a run into a folder. Gives the run as it will be read from there.
-pub(super) fn write(store: &Store, dir: &Path, known: &dyn Known) -> Result<RecordedRun, RecordError> {
-    let evidence = Evidence::read(store, GOAL)?;
+pub(super) fn write(store: &Store, dir: &Path, goal: Goal, known: &dyn Known) -> Result<RecordedRun, RecordError> {
+    let evidence = Evidence::read(store, goal)?;
     if let Some(damage) = evidence.damage.first() {
         return Err(RecordError::Damaged { run: store.dir().to_owned(), damage: damage.clone() });
     }
@@ -302,14 +304,14 @@ fn trial(row: &Row, experiment: &Experiment) -> Result<StoredTrial, RecordError>
 }
 
 /// Divides the time and the steps of a trial evenly among its epochs, and checks what follows from its curve.
-fn complete(row: &Row, trial: &mut StoredTrial) -> Result<(), RecordError> {
+fn complete(row: &Row, trial: &mut StoredTrial, goal: Goal) -> Result<(), RecordError> {
     let epochs = trial.records.len();
     let (seconds, steps): (f64, Option<u64>) = (row.get("seconds")?, row.find("steps")?);
     for record in &mut trial.records {
         record.seconds = seconds / epochs as f64;
         record.steps = steps.map(|steps| steps * record.epoch as u64 / epochs as u64);
     }
-    let expected = summary(Measures::new(trial, GOAL).as_ref());
+    let expected = summary(Measures::new(trial, goal).as_ref());
     for (column, expected) in NUMBERS[3..8].iter().zip(expected) {
         if row.text(column)? != expected {
             let found = row.text(column)?;

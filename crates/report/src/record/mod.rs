@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::EvidenceError;
-use semfocus_core::{ExperimentError, Known};
+use semfocus_core::{ExperimentError, Goal, Known};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::{Store, StoreError};
 
@@ -66,11 +66,17 @@ impl RecordError {
     }
 }
 
-/// Adds a run to the record, or brings what it has of it up to date.
-pub fn add(store: &Store, record: &Path, name: &str, known: &dyn Known) -> Result<RecordedRun, RecordError> {
+/// Adds a run to the record, or brings what it has of it up to date. Epochs are counted to `goal`.
+pub fn add(
+    store: &Store,
+    record: &Path,
+    name: &str,
+    goal: Goal,
+    known: &dyn Known,
+) -> Result<RecordedRun, RecordError> {
     let data = record.join("data");
     create_folder(&data)?;
-    data::write(store, &data.join(name), known)
+    data::write(store, &data.join(name), goal, known)
 }
 
 /// A record with all its runs.

@@ -297,14 +297,15 @@ fn draw(run: &RecordedRun) -> Drawn {
     Drawn { pictures: all_pictures, tables: all_tables }
 }
 
-/// Task, seeds and epochs.
+/// Seeds, epochs, and the target if it is not the usual one.
 fn size(run: &RecordedRun) -> String {
     let evidence = &run.evidence;
     let of_all = || evidence.points.iter().flat_map(|point| &point.mechanisms);
     let (min, max) = (of_all().map(|m| m.seeds).min().unwrap_or(0), of_all().map(|m| m.seeds).max().unwrap_or(0));
     let seeds = if min == max { max.to_string() } else { format!("{min} to {max}") };
     let planned = evidence.trials().map(|observed| observed.trial.entry.epochs).max().unwrap_or(0);
-    format!("{seeds} seed{}, {planned} epochs", if max == 1 { "" } else { "s" })
+    let target = run.provenance.target.as_ref().map_or(String::new(), |target| format!(", {target}"));
+    format!("{seeds} seed{}, {planned} epochs{target}", if max == 1 { "" } else { "s" })
 }
 
 fn status(run: Option<&RecordedRun>) -> String {

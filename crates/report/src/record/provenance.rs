@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use semfocus_analysis::evidence::Evidence;
+use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_core::Goal;
 use semfocus_store::{Session, StoredTrial};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,9 @@ pub struct Provenance {
     /// The command that makes the run again, without the folder; none if it was made by another one, such as `semfocus study`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The target that epochs are counted to, such as `train_accuracy >= 0.4`, if it is not the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Versions of semfocus, with the commits they were built from.
     pub versions: Vec<String>,
     /// Models of the processors.
@@ -70,6 +74,7 @@ impl Provenance {
         };
         Provenance {
             command: command(&sessions),
+            target: (evidence.goal != GOAL).then(|| evidence.goal.to_string()),
             versions: distinct(sessions.iter().map(version)),
             processors: distinct(sessions.iter().map(|session| session.cpu.clone())),
             began: sessions.iter().map(day).min().unwrap_or_default(),
@@ -79,6 +84,11 @@ impl Provenance {
             checksum: String::new(),
             trial_hours: (trials.iter().map(seconds).sum::<f64>() / 36.0).round() / 100.0,
         }
+    }
+
+    /// The target that epochs are counted to.
+    pub(super) fn goal(&self) -> Result<Goal, String> {
+        self.target.as_deref().map_or(Ok(GOAL), str::parse)
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, RecordError> {
