@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{SMALL, Scratch, assert_refused, semfocus};
+use semfocus_report::record::ledger::Ledger;
 
 const AFTER: &str = r#"
 [after]
@@ -153,20 +154,15 @@ fn the_study_goes_on_where_it_stopped() {
 /// The record asks for every run of `semfocus study`, by the same command.
 #[test]
 fn the_record_has_every_run_of_the_study() {
-    let runs = |text: &str| -> Vec<toml::Table> {
-        let file: toml::Table = text.parse().unwrap();
-        file["run"].as_array().unwrap().iter().map(|run| run.as_table().unwrap().clone()).collect()
-    };
-    let recorded = runs(include_str!("../../../docs/record/record.toml"));
-    for run in runs(include_str!("../../../experiments/study.toml")) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let recorded = Ledger::read(&root.join("docs/record/record.toml")).unwrap().runs;
+    let study: toml::Table = std::fs::read_to_string(root.join("experiments/study.toml")).unwrap().parse().unwrap();
+    for run in study["run"].as_array().unwrap() {
         let name = run["name"].as_str().unwrap();
-        let entry = recorded.iter().find(|entry| entry["name"].as_str() == Some(name));
+        let entry = recorded.iter().find(|entry| entry.name == name);
         let entry = entry.unwrap_or_else(|| panic!("record.toml has no run `{name}`"));
-        let word = |key: &str| entry[key].as_str().unwrap();
-        let whole = || format!("semfocus run {} --scale {}", word("experiment"), word("scale"));
-        let command = entry.get("command").map_or_else(whole, |command| command.as_str().unwrap().to_owned());
         let words: Vec<&str> = run["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
         let studied = format!("semfocus run {}", words.join(" "));
-        assert_eq!(command.trim_end_matches(" --scale quick").replace('\'', ""), studied, "{name}");
+        assert_eq!(entry.command().trim_end_matches(" --scale quick").replace('\'', ""), studied, "{name}");
     }
 }

@@ -146,7 +146,7 @@ fn record(dir: &Path) -> Store {
     std::fs::create_dir_all(&record).unwrap();
     std::fs::write(record.join("record.toml"), LEDGER).unwrap();
     std::fs::write(record.join("page.md"), PAGE).unwrap();
-    record::add(&store, &record, "small", GOAL, &AnyName).unwrap();
+    record::add(&store, &record, "small", None, &AnyName).unwrap();
     store
 }
 
@@ -251,9 +251,9 @@ fn a_run_that_grew_is_brought_up_to_date_and_strangers_are_refused() {
     let store = record(scratch.path());
     let dir = scratch.path().join("record");
     Record::read(&dir, &AnyName).unwrap().draw().unwrap();
-    record::add(&store, &dir, "small", GOAL, &AnyName).unwrap();
+    record::add(&store, &dir, "small", None, &AnyName).unwrap();
     assert!(Record::read(&dir, &AnyName).unwrap().outdated().unwrap().is_empty(), "the same run changes nothing");
-    record::add(&store, &dir, "stranger", GOAL, &AnyName).unwrap();
+    record::add(&store, &dir, "stranger", None, &AnyName).unwrap();
     let error = Record::read(&dir, &AnyName).unwrap_err().to_string();
     assert!(error.contains("stranger is in data, but record.toml has no [[run]] with this name"), "{error}");
     std::fs::remove_dir_all(dir.join("data/stranger")).unwrap();
@@ -297,7 +297,7 @@ fn controls_judge_the_explanation() {
                   asked = \"why\"\nestimated_core_hours = 0.1\n";
     std::fs::write(dir.join("record.toml"), ledger).unwrap();
     std::fs::write(dir.join("why.md"), "<!-- record: findings why -->\n<!-- end of record -->\n<!-- record: provenance why -->\n<!-- end of record -->\n").unwrap();
-    record::add(&store, &dir, "causes", GOAL, &AnyName).unwrap();
+    record::add(&store, &dir, "causes", None, &AnyName).unwrap();
     Record::read(&dir, &AnyName).unwrap().draw().unwrap();
     let page = std::fs::read_to_string(dir.join("why.md")).unwrap();
     let words =
@@ -319,14 +319,21 @@ fn a_run_can_have_its_own_target() {
     let store = record(scratch.path());
     let dir = scratch.path().join("record");
     let goal = "heldout_accuracy >= 0.975".parse().unwrap();
-    let kept = record::add(&store, &dir, "small", goal, &AnyName).unwrap();
+    let kept = record::add(&store, &dir, "small", Some(goal), &AnyName).unwrap();
     assert_eq!(kept.evidence.goal, goal);
     let times = |evidence: &Evidence| -> Vec<_> {
         evidence.trials().map(|observed| observed.measures.unwrap().time_to_target).collect()
     };
     assert_eq!(times(&kept.evidence), times(&Evidence::read(&store, goal).unwrap()));
     assert_ne!(times(&kept.evidence), times(&Evidence::read(&store, GOAL).unwrap()), "or the target says nothing");
+    let again = record::add(&store, &dir, "small", None, &AnyName).unwrap();
+    assert_eq!(again.evidence.goal, goal, "a run that is added again keeps its target");
+    let loss = "train_loss <= 0.1".parse().unwrap();
+    let error = record::add(&store, &dir, "small", Some(loss), &AnyName).unwrap_err().to_string();
+    assert!(error.contains("`train_loss <= 0.1` cannot be the target"), "{error}");
     Record::read(&dir, &AnyName).unwrap().draw().unwrap();
+    let csv = results::parse(&std::fs::read_to_string(dir.join("results.csv")).unwrap()).unwrap();
+    assert!(csv[0].result.ends_with(" to heldout_accuracy >= 0.975"), "{}", csv[0].result);
     let page = std::fs::read_to_string(dir.join("page.md")).unwrap();
     assert!(page.contains("epochs, heldout_accuracy >= 0.975) |"), "{page}");
 

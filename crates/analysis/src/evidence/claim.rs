@@ -144,7 +144,9 @@ pub fn check(evidence: &Evidence, expectation: &Expectation) -> Checked {
                 .collect();
             match worst {
                 Answer::Supported => format!("at all {} points", several.len()),
-                _ => format!("at {} of {} points: {}", places.len(), several.len(), places.join("; ")),
+                answer => {
+                    format!("{} at {} of {} points: {}", answer.name(), places.len(), several.len(), places.join("; "))
+                }
             }
         }
     };

@@ -49,6 +49,11 @@ pub(crate) struct GoalArgs {
 }
 
 impl GoalArgs {
+    /// The target that was asked for.
+    pub(crate) fn given(&self) -> Option<Goal> {
+        self.target
+    }
+
     pub(crate) fn get(&self) -> Goal {
         self.target.unwrap_or(GOAL)
     }

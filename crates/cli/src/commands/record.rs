@@ -23,7 +23,8 @@ enum What {
     /// Add a run to the record, or bring what the record has of it up to date
     ///
     /// Writes small files into data/NAME: the experiment, where the numbers come from, and per trial and epoch what the
-    /// record's figures, tables and verdicts are computed from. No weights. `record draw` then brings the pages up to date.
+    /// record's figures, tables and verdicts are computed from. No weights. A run that is added again keeps its target unless
+    /// another is given. `record draw` then brings the pages up to date.
     Add(AddArgs),
     /// Make the figures, tables and verdicts of the record anew from its data
     Draw(DrawArgs),
@@ -72,7 +73,7 @@ fn add(args: &AddArgs, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ' ']) {
         return Err(format!("`{name}` cannot be the name of a run of the record; choose one with --name").into());
     }
-    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name, args.goal.get(), lab)?;
+    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name, args.goal.given(), lab)?;
     writeln!(out, "{}", args.output.join("data").join(&name).display())?;
     let (finished, planned) = (provenance.finished, provenance.planned);
     writeln!(out, "{finished} of {} over, {:.2} trial-hours\n", counted(planned, "trial"), provenance.trial_hours)?;

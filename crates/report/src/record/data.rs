@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use semfocus_analysis::evidence::{Evidence, Measures};
+use semfocus_analysis::evidence::{Evidence, GOAL, Measures};
 use semfocus_core::experiment::presets;
 use semfocus_core::{Activation, EpochRecord, Evaluation, Experiment, Goal, Known, Request, Scale, TrialId, fnv_1a};
 use semfocus_store::files::{create_folder, write_whole};
@@ -64,7 +64,7 @@ pub struct RecordedRun {
     pub evidence: Evidence,
     /// How it came about.
     pub provenance: Provenance,
-    /// What it has different from the published experiment, in words.
+    /// What it has different from the full scale, in words.
     pub reduced: Vec<String>,
     measured: HashMap<TrialId, Measured>,
 }
@@ -118,7 +118,8 @@ impl RecordedRun {
     }
 }
 
-/// How an experiment differs from its preset at the published size. One that is no preset has no published size.
+/// How an experiment differs from the full scale of its preset, which is the published one for experiments of the study. One that is no
+/// preset has only what the command line changed.
 fn reduced(experiment: &Experiment, known: &dyn Known) -> Result<Vec<String>, RecordError> {
     if !presets().iter().any(|preset| preset.name == experiment.name) {
         return Ok(experiment.changed.clone());
@@ -129,7 +130,18 @@ fn reduced(experiment: &Experiment, known: &dyn Known) -> Result<Vec<String>, Re
 }
 
 /// Writes what the record keeps of a run into a folder. Gives the run as it will be read from there.
-pub(super) fn write(store: &Store, dir: &Path, goal: Goal, known: &dyn Known) -> Result<RecordedRun, RecordError> {
+pub(super) fn write(
+    store: &Store,
+    dir: &Path,
+    goal: Option<Goal>,
+    known: &dyn Known,
+) -> Result<RecordedRun, RecordError> {
+    let path = dir.join("provenance.toml");
+    let goal = match goal {
+        Some(goal) => goal,
+        None if path.exists() => Provenance::read(&path)?.goal().map_err(|error| RecordError::wrong(&path, error))?,
+        None => GOAL,
+    };
     let evidence = Evidence::read(store, goal)?;
     if let Some(damage) = evidence.damage.first() {
         return Err(RecordError::Damaged { run: store.dir().to_owned(), damage: damage.clone() });
@@ -163,7 +175,8 @@ pub(super) fn write(store: &Store, dir: &Path, goal: Goal, known: &dyn Known) ->
         }
     }
     // Last, because it has the checksum of the others.
-    put("provenance.toml", &Provenance { checksum: checksum(dir)?, ..Provenance::new(&evidence) }.to_toml())?;
+    let provenance = Provenance { checksum: checksum(dir)?, ..Provenance::new(&evidence) };
+    write_whole(&path, provenance.to_toml().as_bytes())?;
     RecordedRun::read(dir, known)
 }
 

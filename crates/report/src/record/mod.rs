@@ -48,6 +48,8 @@ pub enum RecordError {
     Empty { run: PathBuf },
     #[error("{} is in data, but record.toml has no [[run]] with this name; add one that says what it is for", .0)]
     NotListed(String),
+    #[error("`{0}` cannot be the target of a recorded run, because the record rounds losses; use an accuracy")]
+    Target(Goal),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -66,14 +68,18 @@ impl RecordError {
     }
 }
 
-/// Adds a run to the record, or brings what it has of it up to date. Epochs are counted to `goal`.
+/// Adds a run to the record, or brings what it has of it up to date. Epochs are counted to `goal`,
+/// by default to the target that the record has for the run, or else the usual one.
 pub fn add(
     store: &Store,
     record: &Path,
     name: &str,
-    goal: Goal,
+    goal: Option<Goal>,
     known: &dyn Known,
 ) -> Result<RecordedRun, RecordError> {
+    if let Some(goal) = goal.filter(|goal| !goal.metric.is_accuracy()) {
+        return Err(RecordError::Target(goal));
+    }
     let data = record.join("data");
     create_folder(&data)?;
     data::write(store, &data.join(name), goal, known)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use semfocus_analysis::evidence::claim::Answer;
-use semfocus_core::Scale;
+use semfocus_core::{Goal, Metric, Scale};
 use semfocus_figure::Background;
 
 use super::data::RecordedRun;
@@ -97,11 +97,12 @@ impl<'a> Parts<'a> {
     }
 
     fn claims(&self, prefix: &str) -> String {
-        let mut rows = vec![["claim of the study", "verdict", "findings"].map(str::to_owned).to_vec()];
+        let mut rows = vec![["claim of the study", "verdict", "by task", "findings"].map(str::to_owned).to_vec()];
         for claim in &self.ledger.claims {
             let (standing, counts) = self.standing(claim);
             let link = format!("[{}]({prefix}{}.md)", claim.title, claim.id);
-            rows.push(vec![link, format!("**{}**{}", standing.name(), self.scale_note(claim)), counts]);
+            let verdict = format!("**{}**{}", standing.name(), self.scale_note(claim));
+            rows.push(vec![link, verdict, self.by_task(claim), counts]);
         }
         markdown(&rows)
     }
@@ -109,7 +110,27 @@ impl<'a> Parts<'a> {
     fn verdict(&self, claim: &ClaimEntry) -> String {
         let (standing, counts) = self.standing(claim);
         let note = self.scale_note(claim);
-        format!("The study: {}\n\nVerdict: **{}**{note}. Findings: {counts}.", claim.published, standing.name())
+        let tasks = self.by_task(claim);
+        let tasks = if tasks.is_empty() { String::new() } else { format!(" By task: {tasks}.") };
+        format!("The study: {}\n\nVerdict: **{}**{note}.{tasks} Findings: {counts}.", claim.published, standing.name())
+    }
+
+    /// The verdict on each task that runs were made of.
+    fn by_task(&self, claim: &ClaimEntry) -> String {
+        let mut tasks: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+        for (_, run, findings) in self.about(claim) {
+            let Some(task) = run.and_then(|run| run.evidence.trials().next()) else { continue };
+            let counted = findings.into_iter().filter(|finding| finding.counts);
+            tasks.entry(task.trial.entry.task.clone()).or_default().extend(counted);
+        }
+        let names = |wanted: Standing| -> Vec<&str> {
+            let standing = |findings: &Vec<Finding>| Standing::new(&findings.iter().collect::<Vec<_>>());
+            tasks.iter().filter(|(_, findings)| standing(findings) == wanted).map(|(task, _)| task.as_str()).collect()
+        };
+        let groups = [Standing::Supported, Standing::Weakened, Standing::NotSupported, Standing::Undecided]
+            .map(|standing| (standing.name(), names(standing)));
+        let groups = groups.into_iter().filter(|(_, names)| !names.is_empty());
+        groups.map(|(standing, names)| format!("{standing}: {}", names.join(", "))).collect::<Vec<_>>().join("; ")
     }
 
     /// What a reader has to know beside the verdict: whether it rests on reduced runs, on few findings, or on few of the runs.
@@ -129,8 +150,10 @@ impl<'a> Parts<'a> {
         let mut notes = Vec::new();
         if !made.is_empty() && made.iter().all(|run| !run.reduced.is_empty()) {
             notes.push("reduced runs only".to_owned());
-        } else if small(Answer::NotSupported) && !small(Answer::Supported) {
-            notes.push("against it: small runs only".to_owned());
+        } else {
+            let sides = [(Answer::Supported, "for it"), (Answer::NotSupported, "against it")];
+            let small = sides.into_iter().filter(|(answer, _)| small(*answer));
+            notes.extend(small.map(|(_, side)| format!("{side}: small runs only")));
         }
         let decided = counted().filter(|(_, answer)| *answer != Answer::Undecided).count();
         if decided > 0 && 2 * decided < counted().count() {
@@ -167,7 +190,7 @@ impl<'a> Parts<'a> {
             let command = run.provenance.command.clone().unwrap_or_else(|| entry.command());
             text += &format!("- **{}**: {}. `{command}`; {}.", entry.name, entry.asked, facts(run));
             if !run.reduced.is_empty() {
-                text += &format!(" Different from the published experiment: {}.", run.reduced.join("; "));
+                text += &format!(" Different from the full scale: {}.", run.reduced.join("; "));
             }
             if let Some(remark) = &entry.remark {
                 text += &format!(" {remark}");
@@ -190,7 +213,7 @@ impl<'a> Parts<'a> {
                 Some(run) => said(&self.findings_of(entry, run)),
                 None => entry.remark.clone().unwrap_or_default(),
             };
-            rows.push(vec![format!("`{}`", entry.command()), entry.asked.clone(), status(run), hours, answer]);
+            rows.push(vec![format!("`{}`", entry.command()), entry.asked.clone(), status(entry, run), hours, answer]);
         }
         markdown(&rows)
     }
@@ -205,7 +228,7 @@ impl<'a> Parts<'a> {
                 experiment: entry.experiment.clone(),
                 scale: entry.scale.to_string(),
                 run: entry.name.clone(),
-                status: status(run),
+                status: status(entry, run),
                 answer: match Standing::new(&findings.iter().collect::<Vec<_>>()) {
                     Standing::NotTested => String::new(),
                     standing => standing.name().to_owned(),
@@ -308,10 +331,14 @@ fn size(run: &RecordedRun) -> String {
     format!("{seeds} seed{}, {planned} epochs{target}", if max == 1 { "" } else { "s" })
 }
 
-fn status(run: Option<&RecordedRun>) -> String {
+fn status(entry: &RunEntry, run: Option<&RecordedRun>) -> String {
     let Some(run) = run else { return "not run".to_owned() };
     let provenance = &run.provenance;
-    let size = if run.reduced.is_empty() { "as published" } else { "reduced" };
+    let size = match (run.reduced.is_empty(), &entry.published) {
+        (false, _) => "reduced",
+        (true, Some(_)) => "as published",
+        (true, None) => "full scale",
+    };
     if provenance.finished == provenance.planned {
         return size.to_owned();
     }
@@ -335,10 +362,17 @@ fn result(run: &RecordedRun) -> Option<String> {
     });
     let mut all: Vec<_> = at.collect();
     all.sort_by(|(_, one), (_, other)| one.value().total_cmp(&other.value()));
-    match &all[..] {
-        [] => None,
-        [(mechanism, ratio)] => Some(format!("{mechanism} {ratio}")),
-        [(mechanism, low), .., (_, high)] => Some(format!("{mechanism} {low} to {high}")),
+    let speedup = match &all[..] {
+        [] => return None,
+        [(mechanism, ratio)] => format!("{mechanism} {ratio}"),
+        [(mechanism, low), .., (_, high)] => format!("{mechanism} {low} to {high}"),
+    };
+    match (&run.provenance.target, run.evidence.goal) {
+        (None, _) => Some(speedup),
+        (Some(_), Goal { metric: Metric::TrainAccuracy, value }) => {
+            Some(format!("{speedup} to {:.0} %", 100.0 * value))
+        }
+        (Some(target), _) => Some(format!("{speedup} to {target}")),
     }
 }
 

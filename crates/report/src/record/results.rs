@@ -12,14 +12,14 @@ pub struct RecordedResult {
     pub scale: String,
     /// Name in the record.
     pub run: String,
-    /// `as published`, `reduced` or `not run`, and how many trials are finished if not all are.
+    /// `as published`, `full scale` (of an experiment that the study does not have), `reduced` or `not run`, and how many trials are finished if not all are.
     pub status: String,
     /// What it says about the first of its claims: `supported`, `not supported`, `weakened` or `undecided`; empty if nothing, or if it
     /// was not run.
     pub answer: String,
     /// What it says about all its claims.
     pub finding: String,
-    /// The speed-up of top-k attention, in a few characters.
+    /// The speed-up of top-k attention in a few characters, with the target if it is not the usual one.
     pub result: String,
     /// What the study found.
     pub published: String,

@@ -172,7 +172,7 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "{name:25}{}  {}", times.collect::<String>(), shortened(&entry.result(), 32))?;
     }
     writeln!(out, "\nTraining times: at most, by estimate, one trial per core. full: as published.")?;
-    writeln!(out, "Recorded results are those of the quick scale unless they name another one.")?;
+    writeln!(out, "Recorded: at the quick scale unless another is named, often with fewer epochs.")?;
     Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }
 
