@@ -310,11 +310,7 @@ impl Drawing<'_> {
                 ((from.0 + 3.0, frame.y + above), Anchor::Start)
             }
             Reference::X(_) => ((from.0 - 3.0, frame.y + above), Anchor::End),
-            // Near the top it stands below the line: curves that have passed the line run above it.
-            Reference::Y(_) if to.1 - frame.y < (above + 2.0).max(0.25 * frame.height) => {
-                ((frame.right(), to.1 + above + 2.0), Anchor::End)
-            }
-            Reference::Y(_) => ((frame.right(), to.1 - 2.5), Anchor::End),
+            Reference::Y(_) => self.beside_rule(to.1, width, above),
             // Left of the point where the line crosses the baseline of the text.
             Reference::Diagonal => {
                 let share = ((above + 3.0) / (from.1 - to.1).max(1.0)).min(1.0);
@@ -322,6 +318,30 @@ impl Drawing<'_> {
             }
         };
         self.write(&text, at, anchor, Paint::Ink);
+    }
+
+    /// Where the text of a horizontal line at `y` stands: at its right end unless curves run through it there and through fewer points
+    /// elsewhere. Near the top it stands below the line, because curves that have passed the line run above it.
+    fn beside_rule(&self, y: f64, width: f64, above: f64) -> ((f64, f64), Anchor) {
+        let frame = self.placed.frame;
+        let (over, under) = (y - 2.5, y + above + 2.0);
+        let is_near_top = y - frame.y < (above + 2.0).max(0.25 * frame.height);
+        let baselines = if is_near_top { [under, over] } else { [over, under] };
+        let ends = [(frame.right(), frame.right() - width, Anchor::End), (frame.x + 3.0, frame.x + 3.0, Anchor::Start)];
+        let lines = || self.marks.iter().filter_map(|mark| if let Mark::Line(line) = mark { Some(line) } else { None });
+        let points: Vec<(f64, f64)> =
+            lines().flat_map(|line| &line.points).filter_map(|point| self.place(*point)).collect();
+        let covered = |left: f64, baseline: f64| {
+            let is_inside = |&&(x, y): &&(f64, f64)| {
+                (left..=left + width).contains(&x) && (baseline - above..=baseline + 1.0).contains(&y)
+            };
+            points.iter().filter(is_inside).count()
+        };
+        let fits = |baseline: &f64| baseline - above >= frame.y && *baseline <= frame.bottom();
+        let places = baselines.into_iter().filter(fits).flat_map(|baseline| ends.map(|end| (baseline, end)));
+        let best = places.min_by_key(|(baseline, (_, left, _))| covered(*left, *baseline));
+        let (baseline, (x, _, anchor)) = best.unwrap_or((baselines[0], ends[0]));
+        ((x, baseline), anchor)
     }
 
     /// Merges neighbouring cells of one colour, and all areas of one colour into one path, to keep files small.

@@ -489,3 +489,23 @@ fn drawings_stay_as_they_were_looked_at() {
     insta::assert_snapshot!("surface-heat", heat_maps(&surfaces).svg(Background::White));
     insta::assert_snapshot!("slopes", slopes("epochs to 95 %", "full", &pairs).svg(Background::White));
 }
+
+/// The text of a horizontal line stands at its right end, or where fewer points of curves lie.
+#[test]
+fn the_text_of_a_rule_keeps_away_from_curves() {
+    let label_at = |height: fn(f64) -> f64| {
+        let points = (0..=100).map(|x| (f64::from(x), height(f64::from(x)))).collect();
+        let interpolation = Interpolation::Linear;
+        let line = Line { series: series("full"), points, interpolation, markers: false, pale: false };
+        let rule = Rule { at: Reference::Y(0.4), label: "target".to_owned() };
+        let (x, y) = (Axis::linear("x"), Axis::fraction("y"));
+        let panel =
+            Panel { title: String::new(), x, y, height: 120.0, marks: vec![Mark::Line(line), Mark::Rule(rule)] };
+        let svg = Figure { panels: vec![panel], ..Figure::default() }.svg(Background::White);
+        let found = texts(&parsed(&svg)).into_iter().find(|(text, _)| text == "target").expect("the text is there");
+        f64::from(found.1.left() + found.1.right()) / 2.0
+    };
+    let middle = ONE_COLUMN / 2.0;
+    assert!(label_at(|_| 0.1) > middle, "nothing is in the way");
+    assert!(label_at(|x| 0.2 + 0.23 * x / 100.0) < middle, "a curve crosses the line at its right end");
+}
