@@ -8,6 +8,7 @@
 //! | experiment files, presets, overrides | [`experiment`] |
 //! | how a mechanism is written | [`mechanism`] |
 //! | what an epoch records; targets | [`metric`] |
+//! | what examples ask, and the right answers | [`question`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
 //! | random numbers that depend on where they are drawn | [`random`] |
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod model;
 pub mod names;
 pub mod optimizer;
 pub mod origin;
+pub mod question;
 pub mod random;
 pub mod settings;
 pub mod study;
@@ -32,6 +34,7 @@ pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
 pub use origin::{Donors, Origin};
+pub use question::{At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
 pub use trial::{Point, TrialId};
