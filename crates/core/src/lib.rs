@@ -6,7 +6,8 @@
 //! | settings of the model, the optimiser, the data | [`model`], [`optimizer`], [`data`] |
 //! | the settings of the study | [`study`] |
 //! | experiment files, presets, overrides | [`experiment`] |
-//! | how a mechanism is written | [`mechanism`] |
+//! | how mechanisms, tasks and measurements are written, and the values that they take | [`spec`] |
+//! | attention that differs between blocks or changes during training; lists of mechanisms | [`mechanism`] |
 //! | what an epoch records; targets | [`metric`] |
 //! | what examples ask, and the right answers | [`question`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
@@ -24,12 +25,13 @@ pub mod origin;
 pub mod question;
 pub mod random;
 pub mod settings;
+pub mod spec;
 pub mod study;
 pub mod trial;
 
 pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
-pub use mechanism::{BASELINE, MechanismList, MechanismSpec, Schedule, SpecValue};
+pub use mechanism::{BASELINE, MechanismList, Schedule};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
@@ -37,4 +39,5 @@ pub use origin::{Donors, Origin};
 pub use question::{At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
+pub use spec::{Parameter, Spec, SpecError, SpecValue, Values};
 pub use trial::{Point, TrialId};

@@ -7,7 +7,7 @@ use semfocus_lab::probing::Prober;
 use semfocus_lab::training::batch;
 use semfocus_lab::{Lab, Trial};
 use semfocus_nn::parameters::to_f64;
-use semfocus_nn::{Encoder, Pass, Registry};
+use semfocus_nn::{Encoder, Named, Pass, Registry};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
 use semfocus_tasks::Split;
 

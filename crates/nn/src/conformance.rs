@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use semfocus_core::{SpecValue, Visibility};
+use semfocus_core::Visibility;
+use semfocus_core::spec::{Named, SpecValue};
 use semfocus_kernels::{Dropout, KeptKeys, Key};
 
+use crate::info::MechanismInfo;
 use crate::mechanism::{FastForm, Mechanism};
 use crate::model::{AttentionWeights, Linear};
-use crate::registry::{Attention, MechanismInfo, Registry};
+use crate::registry::{Attention, Registry};
 use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, NORM_EPSILON};
 use crate::{fused, reference};
 

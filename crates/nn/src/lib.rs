@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what a mechanism is: the choice of keys, the weighting, the fast form | [`mechanism`] |
 //! | the mechanisms themselves, one file each | [`mechanisms`] |
-//! | the list of mechanisms, and how `topk:5` becomes one | [`registry`], [`spec`], [`values`] |
+//! | the list of mechanisms, and how `topk:5` becomes one | [`info`], [`registry`] |
 //! | the settings of a model | [`semfocus_core::model`] |
 //! | the model: parameters, initialisation, forward pass | [`model`] |
 //! | the embedding and the two sublayers of a block as plain tensor code: the definition | [`reference`](mod@reference) |
@@ -37,6 +37,7 @@ pub mod conformance;
 pub mod cost;
 mod donor;
 pub mod fused;
+pub mod info;
 mod initial;
 pub mod mechanism;
 pub mod mechanisms;
@@ -47,27 +48,26 @@ pub mod parameters;
 mod positions;
 pub mod reference;
 pub mod registry;
-pub mod spec;
 pub mod streams;
 pub mod sublayer;
 pub mod train;
-pub mod values;
 mod weighting;
 
 pub use block_attentions::BlockAttentions;
+pub use info::{Family, MechanismInfo};
 pub use mechanism::{Content, FastForm, HeadTensors, LayerShape, Mechanism, MechanismParameter, Site, Weighting};
 pub use model::{BothEnds, Encoder, Pass, Relevance, TokenRows};
 pub use observer::{LayerTrace, ObservedLayer};
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
-pub use registry::{Attention, Family, MechanismInfo, Registry};
+pub use registry::{Attention, Registry};
+pub use semfocus_core::spec::Named;
 pub use semfocus_core::{
-    Activation, ConfigError, Engine, Key, LrFactors, MechanismSpec, ModelConfig, Quirks, Schedule, Visibility,
+    Activation, ConfigError, Engine, Key, LrFactors, ModelConfig, Parameter, Quirks, Schedule, Spec, SpecError, Values,
+    Visibility,
 };
 pub use semfocus_kernels::{
     Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection,
     keep_freed_memory,
 };
-pub use spec::SpecError;
 pub use sublayer::LayerSite;
-pub use values::{Parameter, Values};
 pub use weighting::WeightFunction;

@@ -1,120 +1,21 @@
-//! The list of mechanisms. Help, `semfocus list mechanisms` and the conformance tests are generated from it.
+//! The list of mechanisms, and how `topk:5` becomes one.
 
 use std::sync::Arc;
 
 use burn::tensor::{DType, Device};
-use semfocus_core::mechanism::{is_key, is_name};
-use semfocus_core::{LrFactors, MechanismSpec, Schedule, SpecValue, Visibility};
+use semfocus_core::spec::{Spec, SpecError, Table};
+use semfocus_core::{LrFactors, Schedule, Visibility};
 use semfocus_kernels::{FusedWeighting, Row, Selection};
-use serde::{Deserialize, Serialize};
 
+use crate::info::MechanismInfo;
 use crate::mechanism::{FastForm, LayerShape, Mechanism};
 use crate::mechanisms;
-use crate::spec::{self, SpecError};
-use crate::values::{Otherwise, Parameter, Values};
-
-/// What the kept keys of a mechanism depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// Standard attention, to which the others are compared.
-    Baseline,
-    /// Kept keys are fixed by the positions: the same for every input.
-    InputAgnostic,
-    /// Kept keys are chosen by the scores of the input at hand.
-    InputDependent,
-    /// Every key takes part, with other weights than those of the baseline.
-    Dense,
-    /// It differs from another mechanism in one respect, to tell causes apart.
-    Control,
-}
-
-impl std::fmt::Display for Family {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Family::Baseline => "baseline",
-            Family::InputAgnostic => "input-agnostic",
-            Family::InputDependent => "input-dependent",
-            Family::Dense => "dense",
-            Family::Control => "control",
-        })
-    }
-}
-
-/// Describes a mechanism, and knows how to build it.
-#[derive(Clone, Debug, Serialize)]
-pub struct MechanismInfo {
-    /// The name by which specs call it: lower-case letters, digits and hyphens.
-    pub name: &'static str,
-    /// What the kept keys depend on.
-    pub family: Family,
-    /// One line: which keys a query keeps.
-    pub summary: &'static str,
-    /// Where it comes from: authors, title, year.
-    pub source: &'static str,
-    /// Its definition: how the weights `p` of a query follow from its scores `z`.
-    pub formula: &'static str,
-    /// What a comparison with it shows.
-    pub isolates: &'static str,
-    /// The values that it takes, in the order in which they are written.
-    pub parameters: &'static [Parameter],
-    /// Whether `+gN` may follow.
-    pub allows_globals: bool,
-    /// Builds the mechanism from values that have been checked against this entry, or says why they do not go together.
-    #[serde(skip)]
-    pub build: fn(&Values) -> Result<Arc<dyn Mechanism>, String>,
-}
-
-impl MechanismInfo {
-    /// How the mechanism is written: `topk:k[,ties=random]`, `moba:block=8,k=2`, `banded:w[+gN]`. What may be left out is in
-    /// brackets; numbers with a key are examples.
-    pub fn form(&self) -> String {
-        let is_required = |parameter: &Parameter| parameter.otherwise == Otherwise::Required;
-        let written = |number: usize, parameter: &Parameter| {
-            let Parameter { name, words, .. } = parameter;
-            match number == 0 && !parameter.keyed {
-                true => [&[*name], *words].concat().join("|"),
-                // Of words, the first is the usual one.
-                false if parameter.min > parameter.max => format!("{name}={}", words[words.len() - 1]),
-                false => format!("{name}={}", SpecValue::from(parameter.example)),
-            }
-        };
-        let part = |required: bool| {
-            let parameters = self.parameters.iter().enumerate().filter(|(_, p)| is_required(p) == required);
-            parameters.map(|(number, parameter)| written(number, parameter)).collect::<Vec<_>>().join(",")
-        };
-        let (required, optional) = (part(true), part(false));
-        let mut form = self.name.to_owned();
-        if !required.is_empty() {
-            form += &format!(":{required}");
-        }
-        if !optional.is_empty() {
-            form += &format!("[{}{optional}]", if required.is_empty() { ':' } else { ',' });
-        }
-        form + if self.allows_globals { "[+gN]" } else { "" }
-    }
-
-    /// A valid spec of the mechanism: the one its documentation shows.
-    pub fn example(&self) -> MechanismSpec {
-        let required = self.parameters.iter().filter(|parameter| parameter.otherwise == Otherwise::Required);
-        let values = required.map(|parameter| (parameter.name, parameter.example.into())).collect();
-        spec::written(self, &Values { values, globals: 0 })
-    }
-
-    /// Whether the mechanism runs on the fused operators, not only in its reference form.
-    pub fn has_fast_form(&self) -> bool {
-        let (_, values) = spec::parse(&self.example().to_string(), &Registry { mechanisms: vec![self.clone()] })
-            .expect("the example of an entry is valid");
-        let mechanism = (self.build)(&values).expect("the example of an entry is valid");
-        FastForm::new(mechanism.as_ref(), 8, Visibility::All).is_some()
-    }
-}
 
 /// A mechanism that is ready for use, with the spec it was built from and its entry in the registry.
 #[derive(Clone, Debug)]
 pub struct Attention {
     /// What was written, taken apart.
-    pub spec: MechanismSpec,
+    pub spec: Spec,
     /// The entry of the registry that `spec` names.
     pub info: MechanismInfo,
     /// The mechanism with its values filled in.
@@ -154,55 +55,56 @@ impl Attention {
 
 /// The mechanisms that can be named.
 #[derive(Clone, Debug)]
-pub struct Registry {
-    mechanisms: Vec<MechanismInfo>,
-}
+pub struct Registry(Table<MechanismInfo>);
 
 impl Registry {
     /// The mechanisms of this crate.
     pub fn standard() -> Self {
-        Registry { mechanisms: mechanisms::all() }
+        Registry(Table::new(mechanisms::all()))
     }
 
     /// This registry with one more mechanism, for instance one defined in another crate.
     ///
     /// # Panics
     /// If the name is taken, or it or a key contains anything but lower-case letters, digits and hyphens.
-    pub fn with(mut self, info: MechanismInfo) -> Self {
-        let name = info.name;
-        assert!(is_name(name), "`{name}` cannot be the name of a mechanism");
-        for parameter in info.parameters {
-            assert!(is_key(parameter.name), "`{}` cannot be the key of a value of `{name}`", parameter.name);
-        }
-        assert!(self.get(name).is_none(), "a mechanism named `{name}` is registered already");
-        self.mechanisms.push(info);
-        self
+    pub fn with(self, info: MechanismInfo) -> Self {
+        Registry(self.0.with(info))
     }
 
     /// The entries, in the order in which they are listed.
     pub fn iter(&self) -> impl Iterator<Item = &MechanismInfo> {
-        self.mechanisms.iter()
+        self.0.iter()
     }
 
     /// The entry named `name`.
     pub fn get(&self, name: &str) -> Option<&MechanismInfo> {
-        self.iter().find(|info| info.name == name)
+        self.0.get(name)
     }
 
     /// Builds the mechanism that `text` names, for instance `topk:5` or `banded:5+g1`.
     pub fn parse(&self, text: &str) -> Result<Attention, SpecError> {
-        let (spec, values) = spec::parse(text, self)?;
-        let info = self.get(&spec.name).expect("a parsed spec names an entry").clone();
+        if is_composite(text) {
+            let text = text.trim();
+            return Err(SpecError::Form(format!(
+                "`{text}` changes between blocks or during training, which is not possible here; write one mechanism"
+            )));
+        }
+        let (info, spec, values) = self.0.read(text)?;
         let refused = |reason| SpecError::Refused { text: text.trim().to_owned(), reason };
         let mechanism = (info.build)(&values).map_err(refused)?;
-        Ok(Attention { spec, info, mechanism })
+        Ok(Attention { spec, info: info.clone(), mechanism })
     }
 
     /// Reads attention that may differ between blocks and change during training, such as `topk:5/full` or
     /// `full@0,topk:5@10`, and writes it in its usual spelling.
     pub fn schedule(&self, text: &str) -> Result<Schedule, SpecError> {
-        let schedule = spec::parse_schedule(text, self)?;
-        schedule.attentions().try_for_each(|spec| self.parse(&spec.to_string()).map(drop))?;
-        Ok(schedule)
+        if !is_composite(text) {
+            return Ok(self.parse(text)?.spec.into());
+        }
+        text.parse::<Schedule>()?.try_map(|spec| Ok(self.parse(&spec.to_string())?.spec))
     }
+}
+
+fn is_composite(text: &str) -> bool {
+    text.contains(['/', '@'])
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use common::{relevant, tokens};
+use semfocus_nn::Named;
 use semfocus_nn::{
     Content, Encoder, Key, Mechanism, ModelConfig, Pass, Registry, Row, Selection, Site, Visibility, parameters,
 };

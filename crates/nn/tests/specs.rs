@@ -1,8 +1,8 @@
 //! How mechanisms are written and read, and what a wrong one is answered.
 
-use semfocus_nn::{Family, MechanismInfo, MechanismSpec, Registry};
+use semfocus_nn::{Family, MechanismInfo, Named, Registry, Spec};
 
-fn parse(text: &str) -> Result<MechanismSpec, String> {
+fn parse(text: &str) -> Result<Spec, String> {
     Registry::standard().parse(text).map(|attention| attention.spec).map_err(|error| error.to_string())
 }
 
@@ -15,7 +15,7 @@ fn printing_and_parsing_round_trip() {
     for text in ["full", "banded:5", "banded:9+g1", "block:5", "block:9+g3", "topk:1", "bottomk:5", "randomk:1000000"] {
         assert_eq!(parse(text).unwrap().to_string(), text);
     }
-    let spec = MechanismSpec { first: Some(5.into()), globals: 3, ..MechanismSpec::new("banded") };
+    let spec = Spec { first: Some(5.into()), globals: 3, ..Spec::new("banded") };
     assert_eq!(parse("banded:5+g3"), Ok(spec));
 }
 
@@ -147,7 +147,7 @@ fn the_registry_says_which_family() {
 }
 
 #[test]
-#[should_panic(expected = "a mechanism named `topk` is registered already")]
+#[should_panic(expected = "`topk` is the name of another attention mechanism already")]
 fn a_name_is_registered_once() {
     let registry = Registry::standard();
     let topk = registry.get("topk").unwrap().clone();

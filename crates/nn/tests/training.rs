@@ -4,7 +4,7 @@ mod common;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_nn::optimizer::{LrFactors, Rule};
-use semfocus_nn::{Encoder, Engine, Key, ModelConfig, OptimizerConfig, Pass, Registry, StandardOptimizer};
+use semfocus_nn::{Encoder, Engine, Key, ModelConfig, Named, OptimizerConfig, Pass, Registry, StandardOptimizer};
 use semfocus_nn::{parameters, train};
 
 /// Bits, labelled by the parity of the number of unequal neighbours: whether the first and the last one differ.

@@ -7,7 +7,7 @@
 //! | globals (`+g3`) | a shift of the hue, dots between dashes |
 
 use semfocus_analysis::evidence::BASELINE;
-use semfocus_core::{MechanismSpec, Schedule};
+use semfocus_core::{Schedule, Spec};
 use semfocus_figure::{Dash, Filling, Marker, Paint, Rgb, Series, Style};
 
 struct Family {
@@ -127,7 +127,7 @@ impl<'a> Parts<'a> {
             return Parts { family: mechanism, size: None, globals: 0, rest: String::new() };
         };
         let size = spec.size().filter(|_| spec.named.is_empty());
-        let values = MechanismSpec { name: String::new(), globals: 0, ..spec.clone() };
+        let values = Spec { name: String::new(), globals: 0, ..spec.clone() };
         Parts {
             family: &mechanism.trim_start()[..spec.name.len()],
             size,

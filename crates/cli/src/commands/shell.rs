@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use semfocus_core::experiment::presets;
 use semfocus_core::{Metric, Scale, settings};
 use semfocus_lab::Lab;
+use semfocus_nn::Named;
 
 use crate::Error;
 

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use super::is_key;
 use super::schedule::split_epoch;
+use crate::spec::is_key;
 
 /// Splits a list such as `full,moba:block=8,k=2,full@0,topk:5@10` into its mechanisms, without blanks and empty ones. A piece
 /// `key=value` belongs to the mechanism before it, and so does one that begins at a later epoch than the first.

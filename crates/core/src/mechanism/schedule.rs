@@ -3,18 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{MechanismSpec, whole_number};
+use crate::spec::{Spec, whole_number};
 
 /// The attention of the blocks of a model: one for all of them, or one for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Layers(Vec<MechanismSpec>);
+pub struct Layers(Vec<Spec>);
 
 impl Layers {
     /// One attention for all blocks, or one for each.
     ///
     /// # Errors
     /// If there is none, or several that are all the same: that is written once.
-    pub fn new(attentions: Vec<MechanismSpec>) -> Result<Self, String> {
+    pub fn new(attentions: Vec<Spec>) -> Result<Self, String> {
         let [first, rest @ ..] = attentions.as_slice() else { return Err("no mechanism is given".to_owned()) };
         if !rest.is_empty() && rest.iter().all(|other| other == first) {
             let first = first.to_string();
@@ -24,23 +24,23 @@ impl Layers {
     }
 
     /// What is written: one for all blocks, or one for each.
-    pub fn attentions(&self) -> &[MechanismSpec] {
+    pub fn attentions(&self) -> &[Spec] {
         &self.0
     }
 
     /// The attention of all blocks, if it is the same.
-    pub fn single(&self) -> Option<&MechanismSpec> {
+    pub fn single(&self) -> Option<&Spec> {
         if let [single] = self.0.as_slice() { Some(single) } else { None }
     }
 
     /// The attention of a block.
-    pub fn of_block(&self, block: usize) -> Option<&MechanismSpec> {
+    pub fn of_block(&self, block: usize) -> Option<&Spec> {
         self.single().or_else(|| self.0.get(block))
     }
 }
 
-impl From<MechanismSpec> for Layers {
-    fn from(spec: MechanismSpec) -> Self {
+impl From<Spec> for Layers {
+    fn from(spec: Spec) -> Self {
         Layers(vec![spec])
     }
 }
@@ -58,7 +58,12 @@ impl FromStr for Layers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Layers::new(text.split('/').map(str::parse).collect::<Result<_, _>>()?)
+        let read = |text: &str| {
+            let wrong =
+                || format!("`{text}` is not a mechanism; write for instance `full`, `topk:5` or `moba:block=8,k=2`");
+            text.parse().map_err(|_: String| wrong())
+        };
+        Layers::new(text.split('/').map(read).collect::<Result<_, _>>()?)
     }
 }
 
@@ -111,12 +116,12 @@ impl Schedule {
     }
 
     /// The attention, if it is one for all blocks and the whole training.
-    pub fn single(&self) -> Option<&MechanismSpec> {
+    pub fn single(&self) -> Option<&Spec> {
         if let [stage] = self.0.as_slice() { stage.layers.single() } else { None }
     }
 
     /// All attentions that occur.
-    pub fn attentions(&self) -> impl Iterator<Item = &MechanismSpec> {
+    pub fn attentions(&self) -> impl Iterator<Item = &Spec> {
         self.0.iter().flat_map(|stage| stage.layers.attentions())
     }
 
@@ -127,7 +132,7 @@ impl Schedule {
     }
 
     /// The same schedule with every attention replaced by what `new` returns for its text.
-    pub fn try_map<E>(&self, mut new: impl FnMut(&MechanismSpec) -> Result<MechanismSpec, E>) -> Result<Self, E>
+    pub fn try_map<E>(&self, mut new: impl FnMut(&Spec) -> Result<Spec, E>) -> Result<Self, E>
     where
         E: From<String>,
     {
@@ -139,8 +144,8 @@ impl Schedule {
     }
 }
 
-impl From<MechanismSpec> for Schedule {
-    fn from(spec: MechanismSpec) -> Self {
+impl From<Spec> for Schedule {
+    fn from(spec: Spec) -> Self {
         Schedule(vec![Stage { after: 0, layers: spec.into() }])
     }
 }

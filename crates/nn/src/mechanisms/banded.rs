@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::KeptKeys;
 
 use super::rows::window;
 use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// A band of keys around each query.
 #[derive(Clone, Copy, Debug)]

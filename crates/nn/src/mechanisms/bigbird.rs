@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::randomk::draw_into;
 use super::rows::{keep_rows, window};
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, MAX_SIZE, Parameter};
+use crate::info::{Family, MechanismInfo};
 
 /// A window, global tokens and random keys.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Int, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::KeptKeys;
 
 use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// Attention within blocks.
 #[derive(Clone, Copy, Debug)]

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::TopKRule;
 
 use super::rows::keep_highest;
 use super::topk::rule_or_all;
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// The lowest scores of each query.
 #[derive(Clone, Copy, Debug)]

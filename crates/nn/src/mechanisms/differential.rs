@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::{Literal, Parameter};
 
 use super::{Mechanism, Site, keep_all};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{Content, Weighting};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, Parameter};
 use crate::weighting::{WeightFunction, softmax};
 
 /// Differential attention.

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 use semfocus_kernels::KeptKeys;
 
 use super::{Mechanism, Selection, Site, indices};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, MAX_SIZE, Parameter};
+use crate::info::{Family, MechanismInfo};
 
 /// A window with gaps.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, activation};
+use semfocus_core::spec::{Literal, Parameter};
 use semfocus_kernels::FusedWeighting;
 
 use super::{Mechanism, Selection, Site, keep_all};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{HeadTensors, LayerShape, MechanismParameter, Weighting};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, Parameter};
 
 /// α-entmax over all keys.
 #[derive(Clone, Copy, Debug)]

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::randomk::draw_into;
 use super::rows::keep_rows;
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// Random keys for each query that never change.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 
 use super::{Mechanism, Selection, Site, keep_all};
-use crate::registry::{Family, MechanismInfo};
+use crate::info::{Family, MechanismInfo};
 
 /// Standard attention.
 #[derive(Clone, Copy, Debug)]

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::FusedWeighting;
 
 use super::topk::TopK;
 use super::{Mechanism, Selection, Site};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::Weighting;
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]

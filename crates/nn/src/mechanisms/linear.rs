@@ -7,8 +7,8 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 
 use super::{Mechanism, Site, keep_all};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{Content, Weighting};
-use crate::registry::{Family, MechanismInfo};
 use crate::weighting::WeightFunction;
 
 /// Linear attention.

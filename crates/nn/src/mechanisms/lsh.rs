@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_core::Key;
+use semfocus_core::spec::{Literal, Parameter};
 
 use super::{Mechanism, Site, indices};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::Content;
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, Parameter};
 
 /// Keys in the same bucket of a hash that keeps near vectors together.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
 use semfocus_core::LrFactors;
+use semfocus_core::spec::Parameter;
 
 use super::{Mechanism, Selection, Site, keep_all};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// Full attention with larger steps of its query and key maps.
 #[derive(Clone, Copy, Debug)]

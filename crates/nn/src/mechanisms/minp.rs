@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule};
 
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// Scores near the best one.
 #[derive(Clone, Copy, Debug)]

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Int, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::keep_highest;
 use super::{Mechanism, Selection, Site, indices};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 use semfocus_core::Visibility;
 
 /// The best blocks of keys.

@@ -78,8 +78,8 @@ use std::ops::Range;
 use burn::tensor::{Bool, Int, Tensor};
 use semfocus_kernels::{KeptKeys, Selection};
 
+use crate::info::MechanismInfo;
 use crate::mechanism::{Mechanism, Site, indices};
-use crate::registry::MechanismInfo;
 
 /// The entries of the standard registry, in the order in which they are listed.
 pub(crate) fn all() -> Vec<MechanismInfo> {

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::{keep_highest, relevant_keys};
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, TensorData};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Key, Row, RowRule, RuleScores};
 
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// Random keys for each query.
 #[derive(Clone, Copy, Debug)]

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, TensorData};
+use semfocus_core::spec::{Literal, Parameter};
 
 use super::{Mechanism, Site};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::Content;
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, Parameter};
 
 /// The keys nearest to the centroid of the query.
 #[derive(Clone, Copy, Debug)]

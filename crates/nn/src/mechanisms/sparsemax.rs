@@ -6,8 +6,8 @@ use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::FusedWeighting;
 
 use super::{Mechanism, Selection, Site, keep_all};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::Weighting;
-use crate::registry::{Family, MechanismInfo};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 
 use super::{Mechanism, Selection, Site, keep_all};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{HeadTensors, LayerShape, MechanismParameter};
-use crate::registry::{Family, MechanismInfo};
 
 /// Scalable softmax.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::KeptKeys;
 
 use super::{Mechanism, Selection, Site, indices};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// A window and a stride.
 #[derive(Clone, Copy, Debug)]

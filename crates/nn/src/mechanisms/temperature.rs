@@ -9,11 +9,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 
 use super::{Mechanism, Selection, Site, keep_all};
+use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{HeadTensors, LayerShape};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, MAX_SIZE, Parameter};
 
 /// Full attention with a factor of the scores.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
+use semfocus_core::spec::{Literal, Parameter};
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::{keep_highest, keep_rows};
 use super::{Mechanism, Selection, Site};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::{Literal, Parameter};
+use crate::info::{Family, MechanismInfo};
 
 /// The highest scores of each query.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor, activation};
+use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule};
 
 use super::rows::keep_highest_of_each;
 use super::{Mechanism, Selection, Site, keep_all};
-use crate::registry::{Family, MechanismInfo};
-use crate::values::Parameter;
+use crate::info::{Family, MechanismInfo};
 
 /// The highest scores up to a share of the softmax.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 pub(crate) mod mechanisms;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::{Encoder, Pass, Registry, train};
+use semfocus_nn::{Encoder, Named, Pass, Registry, train};
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
 pub(crate) fn small_specs() -> Vec<String> {

@@ -9,7 +9,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use semfocus_core::TrialSettings;
 use semfocus_core::settings::{self, Setting};
 use semfocus_lab::Lab;
-use semfocus_nn::MechanismInfo;
+use semfocus_nn::{MechanismInfo, Named};
 use semfocus_tasks::{Symbol, TaskInfo};
 use serde::Serialize;
 

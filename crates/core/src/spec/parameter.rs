@@ -1,14 +1,15 @@
-//! The values that a mechanism takes: what is allowed, and what was given.
+//! The values that something takes that is named by a spec: what is allowed, and what was given.
 
-use semfocus_core::SpecValue;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// The largest number of keys a mechanism may be asked to keep. It is larger than any sequence we train on, so the limit only
-/// catches mistyped numbers.
+use super::SpecValue;
+
+/// The largest [size](Parameter::size), such as a number of keys to keep. It is larger than any sequence we train on, so the limit
+/// only catches mistyped numbers.
 pub const MAX_SIZE: usize = 1_000_000;
 
-/// A value that a mechanism takes: `k` of `topk:k`, `block` of `moba:block=8,k=2`.
+/// A value that a mechanism, task or measurement takes: `k` of `topk:k`, `block` of `moba:block=8,k=2`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
     /// Its key in the written form.
@@ -30,7 +31,7 @@ pub struct Parameter {
     pub otherwise: Otherwise,
     /// A typical value, used in help texts.
     pub example: Literal,
-    /// Whether it is always written with its key. The first parameter of a mechanism usually is not.
+    /// Whether it is always written with its key. The first parameter usually is not.
     pub keyed: bool,
 }
 
@@ -133,14 +134,14 @@ impl Parameter {
     }
 
     /// What may be written: `a whole number`, `` a number or `learned` ``.
-    pub(crate) fn expected(&self) -> String {
+    pub(super) fn expected(&self) -> String {
         let number = (self.min <= self.max).then(|| if self.whole { "a whole number" } else { "a number" }.to_owned());
         let words = self.words.iter().map(|word| format!("`{word}`"));
         number.into_iter().chain(words).collect::<Vec<_>>().join(" or ")
     }
 
     /// Whether a value is of the right kind, whatever its size.
-    pub(crate) fn takes(&self, value: &SpecValue) -> bool {
+    pub(super) fn takes(&self, value: &SpecValue) -> bool {
         match value {
             SpecValue::Number(number) => self.min <= self.max && (!self.whole || number.fract() == 0.0),
             SpecValue::Word(word) => self.words.contains(&word.as_str()),
@@ -148,11 +149,11 @@ impl Parameter {
     }
 }
 
-/// The values of a mechanism: those that were written, and defaults for the others.
+/// The values of a spec: those that were written, and defaults for the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
-    pub(crate) values: Vec<(&'static str, SpecValue)>,
-    pub(crate) globals: usize,
+    pub(super) values: Vec<(&'static str, SpecValue)>,
+    pub(super) globals: usize,
 }
 
 impl Values {
@@ -164,16 +165,16 @@ impl Values {
     /// The number of a parameter.
     ///
     /// # Panics
-    /// If it has none: the entry of the mechanism says that it has.
+    /// If it has none, although its [`Parameter`] says that it has.
     pub fn number(&self, name: &str) -> f64 {
         let number = self.get(name).and_then(SpecValue::number);
-        number.unwrap_or_else(|| panic!("the entry of the mechanism says that `{name}` is a number: {self:?}"))
+        number.unwrap_or_else(|| panic!("the parameter `{name}` is not a number: {self:?}"))
     }
 
     /// The whole number of a parameter.
     ///
     /// # Panics
-    /// If it has none: the entry of the mechanism says that it has.
+    /// If it has none, although its [`Parameter`] says that it has.
     pub fn whole(&self, name: &str) -> usize {
         self.number(name) as usize
     }

@@ -1,4 +1,4 @@
-//! A value in the written form of a mechanism.
+//! A value in a spec.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
