@@ -35,7 +35,7 @@ pub use mechanism::{BASELINE, MechanismList, Schedule};
 pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
-pub use origin::{Donors, Origin};
+pub use origin::Origin;
 pub use question::{At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;

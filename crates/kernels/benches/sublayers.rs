@@ -45,7 +45,6 @@ fn attention(criterion: &mut Criterion) {
                 selection: &selection,
                 layer: 0,
                 initial_maps: None,
-                donor: &[],
                 tokens: &[],
                 relevant: &[],
                 visibility: Visibility::All,

@@ -73,26 +73,13 @@ pub struct Row<'a> {
     pub tokens: &'a [usize],
     /// The positions that the label of the sequence depends on, ascending, if they are known.
     pub relevant: Option<&'a [u32]>,
-    /// The keys that a stored model would keep here, ascending, if the mechanism asks for them.
-    pub donor: Option<&'a [u32]>,
 }
 
 impl<'a> Row<'a> {
     /// The only query of the first layer, with these scores: for tests of rules, and to see how many keys a rule keeps.
     pub fn of_scores(scores: &'a [f32]) -> Self {
         let (draw, place) = (Key::new(0), Key::new(0));
-        Row {
-            draw,
-            place,
-            layer: 0,
-            head: 0,
-            query: 0,
-            visible: scores.len(),
-            scores,
-            tokens: &[],
-            relevant: None,
-            donor: None,
-        }
+        Row { draw, place, layer: 0, head: 0, query: 0, visible: scores.len(), scores, tokens: &[], relevant: None }
     }
 }
 

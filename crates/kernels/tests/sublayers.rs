@@ -256,7 +256,6 @@ impl AttentionCase {
             selection,
             layer: 0,
             initial_maps: None,
-            donor: &[],
             tokens: &[],
             relevant: &[],
             visibility: Visibility::All,

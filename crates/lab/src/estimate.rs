@@ -291,8 +291,7 @@ pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     };
     // A probe stores the weights, and about 700 bytes per layer and head.
     let probe = parameters * 4 + 5_000 + 700 * settings.model.blocks * (1 + settings.model.heads);
-    // A run has a copy of the weights that its trials start with or choose keys by.
-    let origins = usize::from(settings.training.from.is_some()) + settings.training.donor.iter().count();
-    let origin = origins * (parameters * 4 + 10_000);
+    // A run has a copy of the weights that its trials start with.
+    let origin = usize::from(settings.training.from.is_some()) * (parameters * 4 + 10_000);
     (origin + 3 * checkpoint + 120 * settings.training.epochs + 5_000 + probes * probe) as u64
 }

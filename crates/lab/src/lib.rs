@@ -11,14 +11,12 @@
 //! | norms and eigenvalues | [`spectrum`] |
 //! | the attention of a trial, epoch by epoch and in evaluation | [`TrialAttention`] |
 //! | a trained model out of a store | [`TrainedModel`] |
-//! | a stored model that chooses keys for a trial | [`Lab::check_donors`] |
 //! | how long an experiment will take | [`estimate`] |
 //! | how much memory a trial needs | [`memory`] |
 //! | where the arithmetic runs | [`Device`] |
 #![forbid(unsafe_code)]
 
 mod device;
-mod donor;
 pub mod estimate;
 pub mod jobs;
 mod lab;
@@ -35,7 +33,6 @@ pub mod training;
 mod trial_attention;
 
 pub use device::Device;
-pub use donor::DonorError;
 pub use lab::{Lab, Part};
 pub use plan::{Plan, Trial};
 pub use threads::prepare_threads;

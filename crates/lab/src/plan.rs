@@ -186,7 +186,7 @@ impl Lab {
 }
 
 /// Fills in what follows from where the examples come from.
-pub(crate) fn fit_to(settings: &mut TrialSettings, source: &Source) {
+fn fit_to(settings: &mut TrialSettings, source: &Source) {
     settings.model.vocabulary = source.vocabulary();
     settings.model.classes = source.classes();
     settings.model.pad_token = Some(usize::from(source.pad()));
@@ -212,22 +212,6 @@ fn fill_in(
     if let Some(text) = &mut settings.training.evaluate_as {
         // The usual spelling, so that two spellings are one trial.
         *text = attention.evaluation(0).to_string();
-    }
-    let donors = std::mem::take(&mut settings.training.donor);
-    if let Some(asking) = attention.asking_for_donor() {
-        settings.training.donor = donors.only(settings.seed);
-        if settings.training.donor.is_empty() {
-            let seeds: Vec<String> = donors.iter().map(|(seed, _)| seed.to_string()).collect();
-            let there = match seeds.is_empty() {
-                true => "give one with `--donor RUN/TRIAL@EPOCH`".to_owned(),
-                false => format!("there are donors with the seeds {}", seeds.join(", ")),
-            };
-            let message = format!(
-                "`{}` needs a stored model with the seed {} to choose keys, the donor; {there}",
-                asking.spec, settings.seed
-            );
-            return Err(experiment.error("training.donor", message));
-        }
     }
     let examples = match source {
         Source::Task(task) => {

@@ -8,9 +8,8 @@ use semfocus_nn::parameters::set_parameters;
 use semfocus_store::checkpoint::{Refused, Values};
 use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialFolder};
 
-use crate::donor::donor;
 use crate::relevance::relevance;
-use crate::{Device, DonorError, Lab, Trial};
+use crate::{Device, Lab, Trial};
 
 /// A trained model.
 #[derive(Clone, Debug)]
@@ -29,9 +28,6 @@ pub enum ModelError {
     /// The files of its trial cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no stored model to choose keys, or it does not fit.
-    #[error(transparent)]
-    Donor(#[from] DonorError),
     /// Its settings make no trial any more.
     #[error("{}: {reason}", .path.display())]
     Settings {
@@ -56,24 +52,18 @@ pub enum ModelError {
 impl TrainedModel {
     /// The model of a checkpoint of a stored trial.
     pub fn read(lab: &Lab, device: &Device, folder: &TrialFolder, name: CheckpointName) -> Result<Self, ModelError> {
-        Self::read_file(lab, device, &stored_trial(lab, folder)?, folder, &folder.checkpoint(name))
+        Self::read_file(lab, device, &stored_trial(lab, folder)?, &folder.checkpoint(name))
     }
 
     /// The models of a stored trial along its training, as far as their weights were kept, by ascending epoch.
     pub fn along_training(lab: &Lab, device: &Device, folder: &TrialFolder) -> Result<Vec<Self>, ModelError> {
         let trial = stored_trial(lab, folder)?;
-        let read = |epoch| Self::read_file(lab, device, &trial, folder, &folder.snapshot(epoch));
+        let read = |epoch| Self::read_file(lab, device, &trial, &folder.snapshot(epoch));
         folder.snapshots().into_iter().map(read).collect()
     }
 
-    /// The model of a checkpoint file of a trial, whose folder is given.
-    pub fn read_file(
-        lab: &Lab,
-        device: &Device,
-        trial: &Trial,
-        folder: &TrialFolder,
-        path: &Path,
-    ) -> Result<Self, ModelError> {
+    /// The model of a checkpoint file of a trial.
+    pub fn read_file(lab: &Lab, device: &Device, trial: &Trial, path: &Path) -> Result<Self, ModelError> {
         if !path.exists() {
             return Err(ModelError::NotYet(path.to_owned()));
         }
@@ -88,7 +78,6 @@ impl TrainedModel {
         let model = Encoder::new(settings.model.clone(), trained, settings.seed, &device.plain());
         let relevance = relevance(&trial.source, &attention);
         let model = model.map_err(|error| contents(error.to_string()))?.with_relevance(relevance);
-        let model = model.with_donor(donor(lab, trial, folder)?).map_err(contents)?;
         let model = set_parameters(model, tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
         let model = model.with_attention(attention.evaluation(stage).clone());
         let model = model.map_err(|error| contents(error.to_string()))?;

@@ -2,7 +2,7 @@
 
 use semfocus_core::mechanism::{Layers, Schedule, Stage};
 use semfocus_core::{ConfigError, TrialSettings};
-use semfocus_nn::{Attention, BlockAttentions, Registry, SpecError};
+use semfocus_nn::{BlockAttentions, Registry, SpecError};
 use semfocus_store::checkpoint::Progress;
 
 /// Why the attention of a trial cannot be used.
@@ -62,12 +62,6 @@ impl TrialAttention {
     /// Everything that a model of the trial ever computes with.
     pub fn all(&self) -> impl Iterator<Item = &BlockAttentions> {
         self.stages.iter().map(|(_, attention)| attention).chain(&self.evaluate_as)
-    }
-
-    /// A mechanism of the trial that asks for a stored model to choose keys.
-    pub fn asking_for_donor(&self) -> Option<&Attention> {
-        let mut attentions = self.all().flat_map(|blocks| blocks.attentions());
-        attentions.find(|attention| attention.mechanism.donor_keys().is_some())
     }
 
     /// Number of global tokens, which is always the same.

@@ -9,7 +9,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use semfocus_core::Visibility;
 use semfocus_core::spec::{Named, SpecValue};
-use semfocus_kernels::{Dropout, KeptKeys, Key};
+use semfocus_kernels::{Dropout, Key};
 
 use crate::info::MechanismInfo;
 use crate::mechanism::{FastForm, Mechanism};
@@ -220,19 +220,8 @@ fn site(case: &Case, globals: usize) -> LayerSite {
                 if one == other { vec![one] } else { vec![one.min(other), one.max(other)] }
             })
             .collect(),
-        donor: (0..case.batch * case.heads)
-            .map(|place| KeptKeys::from_rows(case.length, |query| donor_keys(place, query)))
-            .collect(),
         initial_maps: Some(Arc::new(InitialMaps { query: map(root.child(3)), key: map(root.child(4)) })),
     }
-}
-
-/// Keys that every query sees, in causal models, too.
-fn donor_keys(place: usize, query: usize) -> Vec<usize> {
-    let mut keys = vec![(place + query) / 3 % (query + 1), (place * 5 + query) % (query + 1), query];
-    keys.sort_unstable();
-    keys.dedup();
-    keys
 }
 
 fn weights(case: &Case, mechanism: &dyn Mechanism, device: &Device) -> AttentionWeights {

@@ -388,7 +388,7 @@ impl AttentionInputs<Flex> {
     /// The kernel for these tensors; `numbers` are their [`head_numbers`](Self::head_numbers).
     fn kernel<'a>(&'a self, numbers: &'a [HeadNumbers], call: &'a AttentionCall) -> kernels::AttentionKernel<'a> {
         let AttentionCall { form, settings, site } = call;
-        let LayerSite { layer, key, place, tokens, relevant, donor, initial_maps, .. } = site;
+        let LayerSite { layer, key, place, tokens, relevant, initial_maps, .. } = site;
         let shape = self.x.shape();
         kernels::AttentionKernel {
             layer: *layer,
@@ -397,7 +397,6 @@ impl AttentionInputs<Flex> {
             initial_maps: initial_maps.as_ref().map(|maps| maps.views()),
             tokens,
             relevant,
-            donor,
             place_site: *place,
             length: shape[1],
             width: shape[2],

@@ -35,7 +35,6 @@
 mod block_attentions;
 pub mod conformance;
 pub mod cost;
-mod donor;
 pub mod fused;
 pub mod info;
 mod initial;

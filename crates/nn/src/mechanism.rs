@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Device, Int, Tensor, activation};
 use semfocus_core::{LrFactors, Visibility};
-use semfocus_kernels::{FusedWeighting, KeptKeys, Key, RuleScores, Selection};
+use semfocus_kernels::{FusedWeighting, Key, RuleScores, Selection};
 
 use crate::weighting::{self, WeightFunction};
 
@@ -31,8 +31,6 @@ pub struct Site {
     pub tokens: Arc<[usize]>,
     /// The positions of every sequence that its label depends on, ascending; empty if they are not known.
     pub relevant: Arc<[Vec<u32>]>,
-    /// The keys that a stored model would keep in this layer: head after head, sequence after sequence; else empty.
-    pub donor: Arc<[KeptKeys]>,
 }
 
 impl Site {
@@ -169,12 +167,6 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
     /// Whether the choice depends on the positions that the label of a sequence depends on.
     fn needs_relevance(&self) -> bool {
         false
-    }
-
-    /// How many keys with the highest scores the mechanism is told of every query of a stored model, the donor, if it asks. Without a
-    /// donor such a mechanism cannot be used.
-    fn donor_keys(&self) -> Option<usize> {
-        None
     }
 
     /// Factors of the learning rate in training with sequences of `length` tokens, besides those of the settings.

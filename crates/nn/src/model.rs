@@ -9,7 +9,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig};
-use semfocus_kernels::{Dropout, KeptKeys, Key, LinearGradient, RowObserver, RuleScores};
+use semfocus_kernels::{Dropout, Key, LinearGradient, RowObserver, RuleScores};
 
 use crate::block_attentions::BlockAttentions;
 use crate::fused::{BlockCall, EncoderCall};
@@ -19,7 +19,7 @@ use crate::observer::{AttentionSublayer, Deviations, LayerTrace, ObservedLayer, 
 use crate::positions::Positions;
 use crate::streams::{self, Stream};
 use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, MlpSettings, NORM_EPSILON};
-use crate::{Registry, donor, fused, reference};
+use crate::{fused, reference};
 
 /// Child of a pass's key: dropout of the embedding, row = `sequence · length + token`.
 const EMBEDDING_SITE: u64 = 0;
@@ -93,9 +93,6 @@ pub struct Encoder {
     /// Finds relevant positions, for mechanisms that ask.
     #[module(skip)]
     relevance: Option<Arc<dyn Relevance>>,
-    /// A stored model that chooses keys, for mechanisms that ask.
-    #[module(skip)]
-    donor: Option<Arc<Encoder>>,
 }
 
 /// Finds the positions of a sequence that its label depends on.
@@ -147,8 +144,6 @@ pub struct TokenRows {
     pub(crate) ids: Arc<[usize]>,
     /// The relevant positions of every sequence, if the mechanism asks for them.
     pub(crate) relevant: Arc<[Vec<u32>]>,
-    /// The keys that the donor keeps in each layer, if a mechanism asks for them: head after head, sequence after sequence.
-    donor: Vec<Arc<[KeptKeys]>>,
     pub(crate) sequences: usize,
     pub(crate) length: usize,
 }
@@ -193,7 +188,6 @@ impl Encoder {
             blocks: (0..config.blocks).map(|layer| init.block(layer, &config, attention.of_block(layer))).collect(),
             initial_maps: initial_maps(&init, &config, &attention),
             relevance: None,
-            donor: None,
             seed,
             classifier: Linear {
                 weight: init.parameter("classifier.weight", [d_model, classes], 0.1),
@@ -211,37 +205,15 @@ impl Encoder {
         self
     }
 
-    /// The model with a stored model that chooses keys for it, which some mechanisms need.
-    ///
-    /// # Errors
-    /// If the models differ in what both have to share: blocks, heads, tokens and visibility.
-    pub fn with_donor(mut self, donor: Option<Arc<Encoder>>) -> Result<Self, String> {
-        if let Some(reason) = donor.as_ref().and_then(|donor| donor::misfit(&self, donor)) {
-            return Err(reason);
-        }
-        self.donor = donor;
-        Ok(self)
-    }
-
-    /// The model with something for every mechanism that asks: both ends of a sequence as relevant positions, and a new model
-    /// with full attention as the donor. For tests and for measuring time.
-    ///
-    /// # Panics
-    /// If it has global tokens and asks for a donor.
+    /// The model with both ends of a sequence as relevant positions, for mechanisms that ask. For tests and for measuring time.
     pub fn with_stand_ins(self) -> Self {
-        let donor = donor::asked(&self.attention, self.config.blocks).map(|_| {
-            let full = Registry::standard().parse("full").expect("there is full attention");
-            let config = ModelConfig { dropout: 0.0, ..self.config.clone() };
-            Arc::new(Encoder::new(config, full, self.seed + 1, &Device::flex()).expect("the settings are valid"))
-        });
-        let model = self.with_relevance(Some(Arc::new(BothEnds)));
-        model.with_donor(donor).unwrap_or_else(|reason| panic!("{reason}"))
+        self.with_relevance(Some(Arc::new(BothEnds)))
     }
 
-    /// A model with the same mechanism, initial weights, relevant positions and donor, but other settings.
+    /// A model with the same mechanism, initial weights and relevant positions, but other settings.
     pub fn rebuilt(&self, config: ModelConfig, device: &Device) -> Result<Self, ConfigError> {
         let model = Self::new(config, self.attention.clone(), self.seed, device)?;
-        Ok(Encoder { donor: self.donor.clone(), ..model.with_relevance(self.relevance.clone()) })
+        Ok(model.with_relevance(self.relevance.clone()))
     }
 
     /// Settings the model was built with.
@@ -315,7 +287,7 @@ impl Encoder {
         let mut tracer = Tracer::default();
         let pass = Pass { training: false, ..pass };
         let [sequences, length, _] = x.dims();
-        let none = TokenRows { ids: Arc::new([]), relevant: Arc::new([]), donor: Vec::new(), sequences, length };
+        let none = TokenRows { ids: Arc::new([]), relevant: Arc::new([]), sequences, length };
         let logits = self.forward_blocks(first, x, tokens.unwrap_or(&none), &pass, false, &mut tracer);
         (logits, tracer.into_layers())
     }
@@ -380,7 +352,6 @@ impl Encoder {
             globals: self.attention.globals(),
             tokens: tokens.ids.clone(),
             relevant: tokens.relevant.clone(),
-            donor: tokens.donor.get(layer).cloned().unwrap_or_else(|| Arc::new([])),
             initial_maps: self.initial_maps[layer].clone(),
         }
     }
@@ -388,8 +359,7 @@ impl Encoder {
     /// Tokens of `[batch, length]` as the model sees them, padding and global tokens added.
     ///
     /// # Panics
-    /// If the mechanism asks for relevant positions or a donor and the model was not given what [finds them](Self::with_relevance),
-    /// or [one](Self::with_donor).
+    /// If the mechanism asks for relevant positions and the model was not given what [finds them](Self::with_relevance).
     pub fn token_rows(&self, tokens: Tensor<2, Int>) -> TokenRows {
         let relevant = match self.attention.attentions().iter().any(|one| one.mechanism.needs_relevance()) {
             true => self.relevant_positions(&tokens),
@@ -398,11 +368,7 @@ impl Encoder {
         let tokens = self.append_globals(self.pad(tokens));
         let [sequences, length] = tokens.dims();
         let ids: Arc<[usize]> = ids(tokens).into();
-        let donor = donor::asked(&self.attention, self.blocks.len()).map(|asked| match &self.donor {
-            Some(donor) => donor::kept_keys(donor, &ids, length, &asked),
-            None => panic!("`{}` was not given a stored model to choose keys", self.attention),
-        });
-        TokenRows { ids, relevant, donor: donor.unwrap_or_default(), sequences, length }
+        TokenRows { ids, relevant, sequences, length }
     }
 
     fn relevant_positions(&self, tokens: &Tensor<2, Int>) -> Arc<[Vec<u32>]> {
@@ -428,9 +394,7 @@ impl Encoder {
             let sequences = ids.len() / tokens.length;
             let first = number as usize * EVALUATION_BATCH;
             let relevant = tokens.relevant.get(first..first + sequences).unwrap_or(&[]).into();
-            let heads = first * self.config.heads..(first + sequences) * self.config.heads;
-            let donor = tokens.donor.iter().map(|keys| keys.get(heads.clone()).unwrap_or(&[]).into()).collect();
-            let batch = TokenRows { ids: ids.into(), relevant, donor, sequences, length: tokens.length };
+            let batch = TokenRows { ids: ids.into(), relevant, sequences, length: tokens.length };
             // The first batch has the key of the pass, as in `forward`; the others have keys far from those of the layers.
             let key = if number == 0 { pass.key } else { pass.key.child(u64::MAX - number) };
             let pass = Pass { key, ..pass };

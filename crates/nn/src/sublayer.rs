@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Device, Tensor};
 use semfocus_core::{Activation, Visibility};
-use semfocus_kernels::{Dropout, KeptKeys, Key, LinearView, RowObserver, RowReader};
+use semfocus_kernels::{Dropout, Key, LinearView, RowObserver, RowReader};
 
 use crate::mechanism::{LayerShape, Site};
 
@@ -43,8 +43,6 @@ pub struct LayerSite {
     pub tokens: Arc<[usize]>,
     /// The relevant positions of every sequence, for mechanisms that ask; empty if they are not known.
     pub relevant: Arc<[Vec<u32>]>,
-    /// The keys that a stored model would keep in this layer, for mechanisms that ask: head after head, sequence after sequence.
-    pub donor: Arc<[KeptKeys]>,
     /// Query and key map of the layer before training, for mechanisms that choose by them.
     pub initial_maps: Option<Arc<InitialMaps>>,
 }
@@ -52,8 +50,8 @@ pub struct LayerSite {
 impl LayerSite {
     /// A layer of an input that is not made of tokens.
     pub fn new(layer: usize, key: Key, globals: usize) -> Self {
-        let (tokens, relevant, donor) = (Arc::new([]), Arc::new([]), Arc::new([]));
-        LayerSite { layer, key, place: Key::new(0), globals, tokens, relevant, donor, initial_maps: None }
+        let (tokens, relevant) = (Arc::new([]), Arc::new([]));
+        LayerSite { layer, key, place: Key::new(0), globals, tokens, relevant, initial_maps: None }
     }
 
     /// What a mechanism sees of it.
@@ -66,7 +64,6 @@ impl LayerSite {
             visibility,
             tokens: self.tokens.clone(),
             relevant: self.relevant.clone(),
-            donor: self.donor.clone(),
         }
     }
 }

@@ -55,55 +55,6 @@ fn other_first_sequence() -> Tensor<2, Int> {
 
 const PASS: fn() -> Pass = || Pass::evaluation(1, 0);
 
-/// The model with another one that chooses keys for it.
-fn with_donor(model: Encoder, donor: &Encoder) -> Encoder {
-    model.with_donor(Some(Arc::new(donor.clone()))).unwrap()
-}
-
-#[test]
-fn a_donor_chooses_what_it_would_keep_itself() {
-    // Other weights than those of the model, and other inputs of its layers.
-    let donors = ["topk:3", "full"].map(|spec| changed(model(spec), &["query", "mlp.output", "embedding"]));
-    let chosen = with_donor(model("donork:3"), &donors[0]);
-    for layer in 0..2 {
-        let expected = kept(&donors[0], usual_tokens(), PASS(), layer);
-        assert_eq!(kept(&chosen, usual_tokens(), PASS(), layer), expected, "the keys of the donor");
-        // Whatever the model learns, and in any pass.
-        let trained = changed(chosen.clone(), &["query", "key", "value", "embedding", "mlp"]);
-        assert_eq!(kept(&trained, usual_tokens(), Pass::training(5, 9), layer), expected, "they do not change");
-        // They depend on the input.
-        assert_ne!(kept(&chosen, other_first_sequence(), PASS(), layer), expected);
-        assert_ne!(kept(&model("topk:3"), usual_tokens(), PASS(), layer), expected, "they are not the model's own");
-    }
-    // The mechanism of the donor decides about the inputs of its later layers, not about how many keys are kept.
-    let of_full = with_donor(model("donork:3"), &donors[1]);
-    assert_eq!(kept(&of_full, usual_tokens(), PASS(), 0), kept(&donors[0], usual_tokens(), PASS(), 0));
-    assert_ne!(kept(&of_full, usual_tokens(), PASS(), 1), kept(&donors[0], usual_tokens(), PASS(), 1));
-    // Blocks may ask for different numbers of keys, and a batch of many is evaluated in parts.
-    let tokens = tokens(120, LENGTH, 4, &Device::flex());
-    let fused = with_donor(model("donork:3"), &donors[1]);
-    let rows = fused.token_rows(tokens.clone());
-    let together = fused.logits(&rows, PASS());
-    let layered: Vec<f32> = fused.forward(tokens, PASS()).to_data().iter::<f32>().collect();
-    assert!(together.iter().zip(&layered).all(|(a, b)| (a - b).abs() < 1e-4), "one operator or layer by layer");
-}
-
-#[test]
-fn donors_that_do_not_fit_are_refused() {
-    let refused = |donor: Encoder| model("donork:3").with_donor(Some(Arc::new(donor))).unwrap_err();
-    let other = |change: fn(&mut ModelConfig)| {
-        let mut config = model("full").config().clone();
-        change(&mut config);
-        Encoder::new(config, Registry::standard().parse("full").unwrap(), 3, &Device::flex()).unwrap()
-    };
-    assert_eq!(refused(other(|config| config.blocks = 3)), "it has 3 blocks, and the model has 2");
-    assert_eq!(refused(other(|config| config.heads = 4)), "it has 4 heads, and the model has 2");
-    assert!(refused(other(|config| config.visibility = Visibility::Causal)).contains("model.visibility"));
-    assert_eq!(refused(model("donork:2")), "it needs a donor itself");
-    let wide = other(|config| (config.d_model, config.d_mlp) = (8, 30));
-    assert!(model("donork:3").with_donor(Some(Arc::new(wide))).is_ok(), "its width may be another one");
-}
-
 #[test]
 fn a_fixed_choice_never_changes() {
     for spec in ["fixedk:3", "bigbird"] {
@@ -229,7 +180,6 @@ fn weights_and_gradient(spec: &str, visibility: Visibility) -> (Vec<f64>, Vec<f6
         visibility,
         tokens: Arc::new([]),
         relevant: Arc::new([]),
-        donor: Arc::new([]),
     };
     let mechanism = mechanism(spec);
     let hidden = Tensor::<4>::zeros([1, 1, 12, 12], &device);

@@ -4,7 +4,7 @@
 //! DIR/experiment.toml                    the experiment, as a file that gives the same trials again
 //! DIR/trials.csv                         one line per trial: its folder, mechanism, seed, values on the grid
 //! DIR/trials/experiment.toml             a copy of the first, should it be damaged
-//! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with or choose keys by
+//! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
 //! DIR/trials/<id>/status.json            how far it is, and its result on the test split

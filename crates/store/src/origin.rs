@@ -1,5 +1,4 @@
-//! The weights of other runs that trials start with, or whose choice of keys they use. A run has its own copy of them, so that it does
-//! not need the other run.
+//! The weights of other runs that trials start with. A run has its own copy of them, so that it does not need the other run.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +26,7 @@ impl TrialFolder {
         let run = self.path().parent().and_then(Path::parent).unwrap_or(Path::new(".."));
         let path = origin_path(run, origin);
         if path.symlink_metadata().is_err() {
-            let reason = "it is missing; `semfocus run` with `--from` or `--donor` copies it again";
+            let reason = "it is missing; `semfocus run` with `--from` copies it again";
             return Err(StoreError::damaged(&path, reason));
         }
         read(&path, origin).map_err(|refused| refused.into_error(&path))

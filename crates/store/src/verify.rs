@@ -17,10 +17,8 @@ impl Store {
         for trial in contents.trials.iter().filter(|trial| trial.folder.exists()) {
             let is_diverged = trial.state == State::Diverged;
             let training = trial.settings.as_ref().map(|settings| &settings.training);
-            let origins = training
-                .into_iter()
-                .flat_map(|training| training.from.into_iter().chain(training.donor.iter().map(|(_, origin)| origin)));
-            let of_origin: Vec<StoreError> = origins.filter_map(|origin| trial.folder.origin(&origin).err()).collect();
+            let origin = training.and_then(|training| training.from);
+            let of_origin = origin.and_then(|origin| trial.folder.origin(&origin).err());
             // What was named before is not named again.
             for error in trial.folder.damage(is_diverged).into_iter().chain(of_origin) {
                 if !damage.iter().any(|known| known.to_string() == error.to_string()) {

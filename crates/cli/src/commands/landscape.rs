@@ -154,9 +154,7 @@ fn planes(args: &Args, lab: &Lab, target: &Target) -> Result<Vec<(Plane, Surface
     for draw in 0..usize::from(args.draws) {
         let (words, plane) = match (&args.through, args.directions) {
             (Some(files), _) => {
-                let read = |file: &PathBuf| {
-                    TrainedModel::read_file(lab, device, trial, &target.folder, file).map(|found| found.model)
-                };
+                let read = |file: &PathBuf| TrainedModel::read_file(lab, device, trial, file).map(|found| found.model);
                 let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
                 (format!("through {}", names.join(" ")), Plane::through(model, &read(&files[0])?, &read(&files[1])?)?)
             }

@@ -103,8 +103,7 @@ fn pairs(probes: &[Entry]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for full in probes.iter().filter(|entry| entry.mechanism == BASELINE) {
         let is_partner = |other: &&Entry| {
-            let mut same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
-            same.training.donor = full.settings.training.donor.clone();
+            let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
             other.mechanism != full.mechanism && same.identity() == full.settings.identity()
         };
         for other in probes.iter().filter(is_partner) {

@@ -48,8 +48,6 @@ struct Report {
     environment: Option<Environment>,
     /// The stored weights that it started with, if any.
     origin: Option<Lineage>,
-    /// The stored model that chooses its keys, if any.
-    donor: Option<Lineage>,
     untrained: Option<EpochRecord>,
     epochs: Vec<EpochRecord>,
 }
@@ -66,7 +64,6 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         status: folder.status().map_err(&mut note).unwrap_or_default(),
         settings: serde_json::to_value(settings.to_table())?,
         origin: settings.training.from.map(Lineage::from),
-        donor: settings.training.donor.with_seed(settings.seed).map(Lineage::from),
         environment: folder.environment().map_err(&mut note).unwrap_or_default(),
         untrained,
         epochs,
@@ -76,7 +73,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
 }
 
 fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { dir, state, status, environment, origin, donor, epochs, .. } = report;
+    let Report { dir, state, status, environment, origin, epochs, .. } = report;
     writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
     let number = seed_name(settings.seed);
     let seed = if number == settings.seed { String::new() } else { format!(" ({})", settings.seed) };
@@ -85,10 +82,6 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     writeln!(out, "           {} on {task}, seed {number}{seed}", settings.mechanism)?;
     if let Some(Lineage { trial, epoch, weights }) = origin {
         writeln!(out, "origin     starts with the weights of trial {trial}")?;
-        writeln!(out, "           after epoch {epoch} (checksum {weights})")?;
-    }
-    if let Some(Lineage { trial, epoch, weights }) = donor {
-        writeln!(out, "donor      keys are chosen by trial {trial}")?;
         writeln!(out, "           after epoch {epoch} (checksum {weights})")?;
     }
     // Earlier versions did not record the steps.
@@ -102,7 +95,7 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
     }
     let changed = settings::all().iter().filter_map(|setting| {
         let (here, usual) = (setting.get(settings)?, setting.get(&TrialSettings::default()));
-        let named = ["task", "mechanism", "seed", "training.from", "training.donor"].contains(&setting.path);
+        let named = ["task", "mechanism", "seed", "training.from"].contains(&setting.path);
         (!named && Some(&here) != usual.as_ref()).then(|| format!("{} = {here}", setting.path))
     });
     let changed: Vec<String> = changed.collect();

@@ -8,7 +8,7 @@ use crate::mechanism::{Layers, Schedule};
 use crate::metric::Goal;
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
-use crate::origin::{Donors, Origin};
+use crate::origin::Origin;
 
 pub(crate) use registry::alternative;
 pub use registry::{all, find};
@@ -65,8 +65,6 @@ pub struct Training {
     pub evaluate_as: Option<String>,
     /// Stored weights that it starts with in place of those of its seed.
     pub from: Option<Origin>,
-    /// The stored models that choose keys, by seed; a planned trial has that of its seed, if its mechanism asks for one.
-    pub donor: Donors,
 }
 
 /// How often the attention is probed during training, which does not change the training.
@@ -107,7 +105,6 @@ impl Default for TrialSettings {
                 stop_when: None,
                 evaluate_as: None,
                 from: None,
-                donor: Donors::default(),
             },
             probing: Probing { every: 0, samples: 200 },
             skip_last_example: false,
@@ -303,7 +300,7 @@ mod tests {
         let mut settings = TrialSettings { mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
         let (id, text) = (TrialId::new(&settings), toml::to_string(&settings.to_table()).unwrap());
         assert_eq!(id.to_string(), "6dd70808d11e42eb");
-        for setting in ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from", "donor"] {
+        for setting in ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from"] {
             assert!(!text.contains(setting), "{text}");
         }
         settings.training.optimizer.lr_factors.query = 8.0;

@@ -268,16 +268,6 @@ fn training() -> Vec<Setting> {
                 Ok(())
             },
         ),
-        text(
-            "training.donor",
-            "stored models that choose the keys of `donork`, one for each seed, filled in by `run --donor`",
-            "donors such as \"7=6dd70808d11e42eb@10:8c0f2b1f3d1a2e77\": seed, trial, epoch and checksum",
-            |s| (!s.training.donor.is_empty()).then(|| Value::String(s.training.donor.to_string())),
-            |s, text| {
-                s.training.donor = text.parse()?;
-                Ok(())
-            },
-        ),
         count("training.batch", "examples per step", 1..=1_000_000, field!(training.batch)),
         number(
             "training.learning_rate",

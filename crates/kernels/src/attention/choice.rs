@@ -54,7 +54,6 @@ impl AttentionKernel<'_> {
         let mut row_keys = Vec::new();
         let tokens = self.tokens.get(sequence * self.length..(sequence + 1) * self.length).unwrap_or(&[]);
         let relevant = self.relevant.get(sequence).map(Vec::as_slice);
-        let donor = self.donor.get(sequence * self.heads + h);
         let mut choose_row = |query: usize, scores: &[f32]| {
             let visible = self.visibility.keys(query, self.length);
             let row = Row {
@@ -67,7 +66,6 @@ impl AttentionKernel<'_> {
                 scores,
                 tokens,
                 relevant,
-                donor: donor.map(|kept| kept.row(query)),
             };
             row_keys.clear();
             rule.select(&row, &mut row_keys);

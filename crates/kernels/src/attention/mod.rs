@@ -71,8 +71,6 @@ pub struct AttentionKernel<'a> {
     pub tokens: &'a [usize],
     /// The relevant positions of every sequence, for rules that ask; empty if they are not known.
     pub relevant: &'a [Vec<u32>],
-    /// The keys that a stored model would keep, for rules that ask: head after head, sequence after sequence; else empty.
-    pub donor: &'a [KeptKeys],
     /// Which keys the queries see.
     pub visibility: Visibility,
     /// Which of the visible keys the queries keep.

@@ -11,9 +11,8 @@ use semfocus_store::{
 };
 
 use super::{Context, Deadline, Job, JobError};
-use crate::donor::donor;
 use crate::probing::Prober;
-use crate::training::{Trainer, TrainingError};
+use crate::training::Trainer;
 use crate::{Lab, ModelError, TrainedModel, Trial, memory};
 
 /// Training of a trial in its folder.
@@ -285,7 +284,6 @@ impl Job for Train {
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
         let Train { trial, folder, save_every, deadline } = self;
         let mut trainer = Trainer::new(trial, context.lab, context.device)?;
-        trainer.choose_by(donor(context.lab, trial, folder).map_err(TrainingError::from)?)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
         }
@@ -422,7 +420,7 @@ impl<'a> Probes<'a> {
         let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
         folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
         let earlier = epoch.checked_sub(probing.every).map(|earlier| folder.snapshot(earlier));
-        let read = |path: PathBuf| TrainedModel::read_file(context.lab, context.device, trial, folder, &path);
+        let read = |path: PathBuf| TrainedModel::read_file(context.lab, context.device, trial, &path);
         let earlier = match earlier.map(read).transpose() {
             // One that was removed leaves out the comparison, nothing else.
             Err(ModelError::NotYet(_)) => None,

@@ -1,6 +1,5 @@
 //! A model in training: steps, epochs, evaluation. No files.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
 use crate::relevance::relevance;
 use crate::trained_model::tensors;
-use crate::{AttentionError, Device, DonorError, Lab, Trial, TrialAttention};
+use crate::{AttentionError, Device, Lab, Trial, TrialAttention};
 
 /// Number of the first evaluation pass over the test split, far above those of the epochs.
 const TEST_PASS: u64 = 1 << 62;
@@ -40,9 +39,6 @@ pub enum TrainingError {
     /// Its mechanism is unknown or does not fit.
     #[error(transparent)]
     Attention(#[from] AttentionError),
-    /// There is no stored model to choose keys, or it does not fit.
-    #[error(transparent)]
-    Donor(#[from] DonorError),
     /// The stored weights that it starts with do not fit.
     #[error("the weights {origin} do not fit: {reason}")]
     Origin {
@@ -303,14 +299,6 @@ impl Trainer {
     /// Nothing but weights is taken over: the optimiser starts afresh, and epochs and steps are counted from 0.
     pub fn start_with(&mut self, origin: Origin, stored: Checkpoint, lab: &Lab) -> Result<(), TrainingError> {
         self.model = Some(with_stored_weights(self.model().clone(), origin, stored, lab)?);
-        Ok(())
-    }
-
-    /// Lets a stored model choose keys, for mechanisms that ask for one.
-    pub fn choose_by(&mut self, donor: Option<Arc<Encoder>>) -> Result<(), TrainingError> {
-        let Some((_, named)) = self.trial.settings.training.donor.iter().next() else { return Ok(()) };
-        let unfit = |reason| DonorError::Unfit { donor: named, reason };
-        self.model = Some(self.model().clone().with_donor(donor).map_err(unfit)?);
         Ok(())
     }
 

@@ -9,7 +9,6 @@ mod block;
 mod bottomk;
 mod differential;
 mod dilated;
-mod donork;
 mod entmax;
 mod fixedk;
 mod frozenk;
@@ -45,7 +44,6 @@ pub use block::Blockwise;
 pub use bottomk::BottomK;
 pub use differential::Differential;
 pub use dilated::Dilated;
-pub use donork::DonorK;
 pub use entmax::Entmax;
 pub use fixedk::FixedK;
 pub use frozenk::FrozenK;
@@ -109,7 +107,6 @@ pub(crate) fn all() -> Vec<MechanismInfo> {
         fixedk::INFO,
         hashk::INFO,
         frozenk::INFO,
-        donork::INFO,
         shuffledk::INFO,
         oracle::INFO,
         antioracle::INFO,
@@ -164,7 +161,6 @@ mod tests {
             visibility: Visibility::All,
             tokens: Arc::new([]),
             relevant: Arc::new([]),
-            donor: Arc::new([]),
         }
     }
 

@@ -27,7 +27,6 @@ pub(super) fn keep_rows(scores: &Tensor<4>, site: &Site, choose: impl Fn(&Row<'_
             scores: &scores[..visible],
             tokens: site.tokens.get(sequence * keys..(sequence + 1) * keys).unwrap_or(&[]),
             relevant: site.relevant.get(sequence).map(Vec::as_slice),
-            donor: site.donor.get(sequence * heads + head).map(|kept| kept.row(query)),
         };
         choose(&row, &mut kept);
         kept.iter().for_each(|&key| mask[key as usize] = true);

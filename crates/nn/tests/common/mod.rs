@@ -22,7 +22,7 @@ pub(crate) fn small_specs() -> Vec<String> {
     specs
 }
 
-/// The model with relevant positions and a donor, for mechanisms that ask for them.
+/// The model with relevant positions, for mechanisms that ask for them.
 pub(crate) fn relevant(model: Encoder) -> Encoder {
     model.with_stand_ins()
 }

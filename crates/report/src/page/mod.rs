@@ -4,8 +4,6 @@ mod provenance;
 mod table;
 mod verdict;
 
-use std::collections::BTreeMap;
-
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
@@ -233,12 +231,6 @@ fn origins(evidence: &Evidence) -> Vec<Origin> {
     origins
 }
 
-/// The stored models that chose keys, with the seeds of the trials.
-fn donors(evidence: &Evidence) -> BTreeMap<u64, Origin> {
-    let settings = evidence.trials().filter_map(|observed| observed.trial.settings.as_ref());
-    settings.flat_map(|settings| settings.training.donor.iter()).collect()
-}
-
 fn reproduction(evidence: &Evidence) -> Markup {
     let command =
         evidence.trials().find_map(|observed| Some(observed.trial.environment.as_ref()?.last.command.join(" ")));
@@ -249,13 +241,6 @@ fn reproduction(evidence: &Evidence) -> Markup {
         @if let Some(command) = command {
             p { "It was run with:" }
             pre { (command) }
-        }
-        @for (seed, donor) in donors(evidence) {
-            p {
-                "With seed " (seed) ", keys of " code { "donork" } " were chosen by trial " code { (donor.trial) } " after epoch "
-                (donor.epoch) " (checksum " code { (format!("{:016x}", donor.weights)) } "), of which the folder "
-                code { "origins" } " has a copy."
-            }
         }
         @for origin in origins(evidence) {
             p {

@@ -80,7 +80,7 @@ impl Control {
 }
 
 /// All controls, in the order in which they are shown.
-pub static CONTROLS: [Control; 20] = [
+pub static CONTROLS: [Control; 19] = [
     Control::new(
         Group::Told,
         "oracle",
@@ -135,12 +135,6 @@ pub static CONTROLS: [Control; 20] = [
         "frozenk",
         "keeps the k highest scores of the maps before training, weighted by the trained scores",
         "a choice by content that is not learned",
-    ),
-    Control::new(
-        Group::OtherChoice,
-        "donork",
-        "keeps the k highest scores of a stored model, weighted by its own scores",
-        "a choice that is good from the beginning; which model made it is in `training.donor`",
     ),
     Control::new(
         Group::Parts,

@@ -53,13 +53,7 @@ pub(crate) struct ExperimentArgs {
     /// EPOCH is a number, `last` (the default) or `best`. The run keeps a copy of the weights. Without --seeds, the trials
     /// use the seed that the weights were trained with.
     #[arg(long, value_name = "TRIAL[@EPOCH]")]
-    pub(super) from: Option<from::From>,
-    /// Let a stored model choose the keys of `donork`, such as runs/even-pairs-quick/a7b4@10
-    ///
-    /// EPOCH as for --from. Each trial uses the model with its own seed: the named one, or a trial of the same run that
-    /// differs from it only in the seed. The run keeps copies. Without --seeds, the trials use the seeds of these models.
-    #[arg(long, value_name = "TRIAL[@EPOCH]")]
-    pub(super) donor: Option<from::From>,
+    pub(super) from: Option<from::StoredWeights>,
     /// Try everything once, as small as possible: every mechanism and grid point, one seed, one epoch, few examples
     ///
     /// Other options take precedence.

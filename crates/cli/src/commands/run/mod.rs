@@ -161,9 +161,6 @@ pub(crate) fn create(
     if let Some(source) = &prepared.source {
         store.keep_origin(&source.origin, &source.weights)?;
     }
-    if let Some(donors) = &prepared.donors {
-        donors.keep(&store, &prepared.jobs.iter().map(|job| job.trial()).collect::<Vec<_>>())?;
-    }
     Ok(Some(store))
 }
 

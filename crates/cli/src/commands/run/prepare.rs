@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::after::After;
 use super::experiment::ExperimentArgs;
-use super::from::{DonorModels, Source};
+use super::from::Source;
 use crate::Error;
 use crate::costs::cost_file;
 use crate::models::mechanism_width;
@@ -42,8 +42,6 @@ pub(crate) struct Prepared {
     data_notes: Vec<String>,
     /// The weights that its trials start with, if they were found outside its folder.
     pub(super) source: Option<Source>,
-    /// The models that choose keys for its trials, if they were found outside its folder.
-    pub(super) donors: Option<DonorModels>,
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
     found: Found,
@@ -57,24 +55,13 @@ impl Prepared {
         if let Some(source) = &source {
             source.apply(&mut request);
         }
-        let donors = args.donor.as_ref().map(DonorModels::read).transpose()?;
-        if let Some(donors) = &donors {
-            donors.apply(&mut request)?;
-        }
         let mut experiment = Experiment::resolve(&request, lab)?;
         let plan = lab.plan(&experiment)?;
-        if donors.is_some() && plan.trials.iter().all(|trial| trial.settings.training.donor.is_empty()) {
-            return Err("no mechanism of the experiment uses a donor; add `donork:5` to --mechanisms".into());
-        }
         experiment.notes = lab.notes(&plan);
         let source = source.or_else(|| Source::beside(&request.experiment, &plan.trials));
         if let Some(source) = &source {
             lab.check_origin(&plan.trials, &source.weights)?;
             experiment.notes.extend(source.note(&experiment.seeds));
-        }
-        let donors = donors.or_else(|| DonorModels::beside(&request.experiment, &plan.trials));
-        if let Some(donors) = &donors {
-            lab.check_donors(&plan.trials, |origin| donors.weights(origin))?;
         }
         let given = args.output.clone().or_else(|| args.run_folder());
         let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
@@ -110,7 +97,6 @@ impl Prepared {
             steps_per_epoch,
             data_notes,
             source,
-            donors,
             stored,
             found,
         })
