@@ -4,9 +4,8 @@ use std::mem::MaybeUninit;
 
 use rayon::prelude::*;
 
-use crate::output;
 use crate::simd::{LANES, dispatched};
-use crate::{Dropout, Key};
+use crate::{Dropout, Key, output, rows};
 
 /// The embedding: its tables and its random site.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +65,48 @@ impl EmbeddingKernel<'_> {
     pub(crate) fn forward_sequence(&self, first_row: usize, tokens: &[usize], x: &mut [MaybeUninit<f32>]) {
         embed(*self, first_row, tokens, x);
     }
+}
 
-    /// Adds the gradient of the table for one sequence, the tokens from `first_row` on.
-    pub(crate) fn backward_sequence(&self, first_row: usize, tokens: &[usize], gradient: &[f32], table: &mut [f32]) {
-        add_gradients(*self, first_row, tokens, gradient, table);
+/// The gradient of the rows of the table that occur in some sequences.
+pub(crate) struct TouchedRows {
+    /// Where the sums of a token id are; [`NOWHERE`] unless it occurred.
+    places: Vec<u32>,
+    /// The ids that occurred, in the order of their sums.
+    ids: Vec<usize>,
+    sums: Vec<f32>,
+    width: usize,
+    /// The places of the tokens of a sequence.
+    sequence: Vec<usize>,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl TouchedRows {
+    pub(crate) fn new(layer: &EmbeddingKernel) -> Self {
+        let places = vec![NOWHERE; layer.table.len() / layer.width];
+        TouchedRows { places, ids: Vec::new(), sums: Vec::new(), width: layer.width, sequence: Vec::new() }
+    }
+
+    /// Adds the gradient of one sequence, the tokens from `first_row` on.
+    pub(crate) fn add(&mut self, layer: &EmbeddingKernel, first_row: usize, tokens: &[usize], gradient: &[f32]) {
+        let TouchedRows { places, ids, sums, sequence, .. } = self;
+        sequence.clear();
+        for &id in tokens {
+            if places[id] == NOWHERE {
+                places[id] = ids.len() as u32;
+                ids.push(id);
+            }
+            sequence.push(places[id] as usize);
+        }
+        sums.resize(ids.len() * layer.width, 0.0);
+        add_gradients(*layer, first_row, sequence, gradient, sums);
+    }
+
+    /// Adds the sums to the gradient of the whole table.
+    pub(crate) fn add_to(&self, table: &mut [f32]) {
+        for (id, sums) in self.ids.iter().zip(self.sums.chunks_exact(self.width)) {
+            rows::add_assign(&mut table[id * self.width..][..self.width], sums);
+        }
     }
 }
 

@@ -2,18 +2,20 @@
 //! rows stay in the nearest caches, and nothing is saved for a backward pass.
 
 use rayon::prelude::*;
+use semfocus_core::{At, Question, Questions};
 
 use crate::attention::{AttentionKernel, KeepWeights, KnownRows, Maps, SequenceRows};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
+use crate::head::{Answer, HeadKernel, PackedHead, gather};
 use crate::mlp::{MlpKernel, PackedMlp};
-use crate::rows;
 use crate::simd::padded;
 
 /// An encoder with its maps packed for evaluation.
 pub struct Inference<'a> {
     blocks: Vec<Block<'a>>,
     embedding: EmbeddingKernel<'a>,
+    head: PackedHead<'a>,
     length: usize,
 }
 
@@ -32,6 +34,7 @@ impl<'a> Inference<'a> {
     pub fn new(
         embedding: EmbeddingKernel<'a>,
         blocks: Vec<(AttentionKernel<'a>, MlpKernel<'a>)>,
+        head: HeadKernel<'a>,
         rows: usize,
     ) -> Option<Self> {
         let length = embedding.positions.len() / embedding.width;
@@ -46,29 +49,57 @@ impl<'a> Inference<'a> {
             let (maps, initial_maps, packed) = (attention.maps(rows), attention.initial_maps(), mlp.pack());
             Block { attention, maps, initial_maps, mlp, packed }
         };
-        Some(Inference { blocks: blocks.into_iter().map(block).collect(), embedding, length })
+        Some(Inference { blocks: blocks.into_iter().map(block).collect(), embedding, head: head.pack(), length })
     }
 
-    /// The mean over the tokens of every sequence after the last block, sequence by sequence.
-    pub fn forward(&self, tokens: &[usize]) -> Vec<f32> {
+    /// Loss and answer for every question, in their order.
+    ///
+    /// # Panics
+    /// If a question asks for a class that there is not, or at a token that a sequence does not have.
+    pub fn answers(&self, tokens: &[usize], questions: &Questions) -> Vec<Answer> {
+        self.for_each_sequence(tokens, questions, |asked, rows| self.head.answers(questions, asked, rows))
+    }
+
+    /// All logits for every question, row after row.
+    ///
+    /// # Panics
+    /// If a question asks at a token that a sequence does not have.
+    pub fn logits(&self, tokens: &[usize], questions: &Questions) -> Vec<f32> {
+        self.for_each_sequence(tokens, questions, |_, rows| self.head.logits(rows))
+    }
+
+    /// Calls `answer` with the questions of every sequence and the rows that they ask at, and joins the results in order.
+    fn for_each_sequence<T: Send>(
+        &self,
+        tokens: &[usize],
+        questions: &Questions,
+        answer: impl Fn(&[Question], &[f32]) -> Vec<T> + Sync,
+    ) -> Vec<T> {
         let width = self.embedding.width;
         // The input of the first block has one distinct row per token id and position. If there are many more tokens than
         // that, it is worth computing those rows once.
         let is_worth_it = tokens.len() > 2 * self.embedding.table.len() / width * self.length;
         let first = self.blocks.first().filter(|_| is_worth_it);
         let known = first.map(|block| KnownRows::new(&block.attention, &block.maps, &self.embedding));
-        let mut pooled = vec![0.0; tokens.len() / self.length * width];
-        let sequences = (tokens.par_chunks_exact(self.length), pooled.par_chunks_exact_mut(width)).into_par_iter();
-        sequences.enumerate().for_each_init(
-            || (Buffer::stale(self.length * width), SharedRows::default()),
-            |(x, rows), (sequence, (tokens, pooled))| {
-                let x = &mut x[..self.length * width];
-                self.forward_sequence(known.as_ref(), sequence, tokens, x, rows, pooled);
+        let sequences = tokens.par_chunks_exact(self.length).enumerate();
+        let answers = sequences.map_init(
+            || (Buffer::stale(self.length * width), SharedRows::default(), Vec::new()),
+            |(x, shared, rows), (sequence, tokens)| {
+                let (x, asked) = (&mut x[..self.length * width], questions.of_sequence(sequence));
+                // The mean alone costs less than all rows of the last sublayer.
+                let only_mean = asked.iter().all(|question| question.at == At::Mean);
+                let mean = self.forward_sequence(known.as_ref(), sequence, tokens, x, shared, only_mean);
+                match mean {
+                    Some(mean) => *rows = mean.repeat(asked.len()),
+                    None => gather(x, width, asked, rows),
+                }
+                answer(asked, rows)
             },
         );
-        pooled
+        answers.collect::<Vec<Vec<T>>>().into_iter().flatten().collect()
     }
 
+    /// Leaves the rows after the last block in `x`, or returns nothing but their mean.
     fn forward_sequence(
         &self,
         known: Option<&KnownRows>,
@@ -76,15 +107,10 @@ impl<'a> Inference<'a> {
         tokens: &[usize],
         x: &mut [f32],
         shared: &mut SharedRows,
-        pooled: &mut [f32],
-    ) {
+        only_mean: bool,
+    ) -> Option<Vec<f32>> {
         if known.is_none() {
             self.embedding.forward_into(tokens, x);
-        }
-        if self.blocks.is_empty() {
-            rows::add_row_sums(x, self.embedding.width, pooled);
-            pooled.iter_mut().for_each(|sum| *sum /= self.length as f32);
-            return;
         }
         for (number, block) in self.blocks.iter().enumerate() {
             let Block { attention, maps, initial_maps, mlp, packed } = block;
@@ -96,12 +122,12 @@ impl<'a> Inference<'a> {
             let choice = attention.rows_to_choose_by(maps, initial_maps.as_ref(), x, 0);
             attention.attend(maps, sequence, rows, choice.as_ref());
             attention.add_output_in_place(maps, rows, x);
-            if number + 1 < self.blocks.len() {
-                mlp.forward_in_place(packed, x, rows);
-            } else {
-                mlp.forward_pooled(packed, x, rows, pooled);
+            if only_mean && number + 1 == self.blocks.len() {
+                return Some(mlp.forward_mean(packed, x, rows));
             }
+            mlp.forward_in_place(packed, x, rows);
         }
+        None
     }
 }
 

@@ -7,6 +7,7 @@ mod attention;
 mod buffer;
 mod dropout;
 mod embedding;
+mod head;
 mod inference;
 mod linear;
 mod math;
@@ -26,6 +27,7 @@ pub use attention::{
 };
 pub use dropout::Dropout;
 pub use embedding::EmbeddingKernel;
+pub use head::{Answer, HeadKernel, SMALL, answer, cross_entropy};
 pub use inference::Inference;
 pub use linear::{LinearGradient, LinearView};
 pub use memory::keep_freed_memory;

@@ -102,7 +102,13 @@ impl Packed {
 
     /// The packed matrix as the right side of a product.
     pub(crate) fn right(&self) -> Right<'_> {
-        Right { data: &self.data, row: PANEL, panel: PANEL * self.depth }
+        self.right_from(0)
+    }
+
+    /// The columns from `first` on, the first of a panel.
+    pub(crate) fn right_from(&self, first: usize) -> Right<'_> {
+        assert!(first.is_multiple_of(PANEL), "panels are read from their start");
+        Right { data: &self.data[first * self.depth..], row: PANEL, panel: PANEL * self.depth }
     }
 }
 

@@ -109,8 +109,8 @@ impl MlpKernel<'_> {
         multiply(rows, width, self.hidden_width, left, packed.output.weight.right(), Start::Result, x, width);
     }
 
-    /// Adds the mean over the rows of the sublayer's result to `pooled`: the last map is linear, so the mean is taken before it.
-    pub(crate) fn forward_pooled(&self, packed: &PackedMlp, x: &[f32], scratch: &mut SequenceRows, pooled: &mut [f32]) {
+    /// The mean over the rows of the sublayer's result: the last map is linear, so the mean is taken before it.
+    pub(crate) fn forward_mean(&self, packed: &PackedMlp, x: &[f32], scratch: &mut SequenceRows) -> Vec<f32> {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
         let active = self.active_rows(packed, x, scratch);
         let mut mean = vec![0.0; stride];
@@ -119,8 +119,10 @@ impl MlpKernel<'_> {
         let (mut update, left) = (vec![0.0; width], Left::rows(&mean, stride));
         let start = Start::Bias(&packed.output.bias);
         multiply(1, width, self.hidden_width, left, packed.output.weight.right(), start, &mut update, width);
-        rows::add_row_sums(x, width, pooled);
-        pooled.iter_mut().zip(update).for_each(|(sum, update)| *sum = *sum / rows as f32 + update);
+        let mut mean = vec![0.0; width];
+        rows::add_row_sums(x, width, &mut mean);
+        mean.iter_mut().zip(update).for_each(|(sum, update)| *sum = *sum / rows as f32 + update);
+        mean
     }
 
     /// The hidden layer after its activation: padded rows.

@@ -2,20 +2,21 @@
 //! one starts, so that its rows stay in the nearest caches and little memory is needed.
 
 use rayon::prelude::*;
+use semfocus_core::Questions;
 
 use crate::attention::{self, AttentionGradients, AttentionKernel, KeepWeights, Maps, SequenceRows, TransposedMaps};
 use crate::buffer::Buffer;
-use crate::embedding::EmbeddingKernel;
-use crate::linear::{LinearGradient, LinearView, RUNS};
+use crate::embedding::{EmbeddingKernel, TouchedRows};
+use crate::head::{HeadKernel, HeadRows, HeadSums, PackedHead};
+use crate::linear::{LinearGradient, RUNS};
 use crate::mlp::{MlpGradients, MlpKernel, MlpRows, MlpSums, PackedMlp, TransposedMlp};
 use crate::output::as_unwritten;
-use crate::rows;
 
-/// An encoder with a linear classifier of the mean over its tokens.
+/// An encoder with its maps packed for training.
 pub struct Training<'a> {
     embedding: EmbeddingKernel<'a>,
     blocks: Vec<Block<'a>>,
-    classifier: LinearView<'a>,
+    head: PackedHead<'a>,
     length: usize,
 }
 
@@ -33,29 +34,29 @@ struct Block<'a> {
 /// Loss and gradients of a training step. The gradients of the inputs of the sublayers are left empty.
 #[derive(Debug)]
 pub struct TrainingGradients {
-    /// Mean cross-entropy of the batch.
+    /// Mean cross-entropy of the questions of the batch, by their weights; 0 if all weights are 0.
     pub loss: f64,
     /// Of the embedding table.
     pub table: Vec<f32>,
     /// Of the blocks, first to last.
     pub blocks: Vec<(AttentionGradients, MlpGradients)>,
-    /// Of the classifier.
-    pub classifier: LinearGradient,
+    /// Of the head.
+    pub head: LinearGradient,
 }
 
 /// Sums over the sequences of a run.
 struct Sums {
-    losses: Vec<f64>,
-    table: Vec<f32>,
+    table: TouchedRows,
     blocks: Vec<(attention::Sums, MlpSums)>,
-    classifier: LinearGradient,
+    head: HeadSums,
 }
 
-/// The rows of a sequence that the way back needs, and buffers.
+/// The rows of a sequence that the backward pass needs, and buffers.
 struct Rows {
     blocks: Vec<(SequenceRows, MlpRows)>,
     work: SharedWorkspaces,
-    /// The rows of the sequence before and after a sublayer, by turns; on the way back their gradients.
+    head: HeadRows,
+    /// The rows of the sequence before and after a sublayer, by turns; in the backward pass their gradients.
     x: Buffer,
     y: Buffer,
 }
@@ -66,7 +67,7 @@ impl<'a> Training<'a> {
     pub fn new(
         embedding: EmbeddingKernel<'a>,
         blocks: Vec<(AttentionKernel<'a>, MlpKernel<'a>)>,
-        classifier: LinearView<'a>,
+        head: HeadKernel<'a>,
         rows: usize,
     ) -> Option<Self> {
         if blocks.iter().any(|(attention, _)| attention.chooses_by_another_example()) {
@@ -86,12 +87,18 @@ impl<'a> Training<'a> {
             }
         };
         let length = embedding.positions.len() / embedding.width;
-        Some(Training { embedding, blocks: blocks.into_par_iter().map(block).collect(), classifier, length })
+        let blocks = blocks.into_par_iter().map(block).collect();
+        Some(Training { embedding, blocks, head: head.pack_for_training(), length })
     }
 
-    /// Loss and gradients for sequences of tokens and the class of each.
-    pub fn gradients(&self, tokens: &[usize], classes: &[usize]) -> TrainingGradients {
-        let batch = classes.len();
+    /// Loss and gradients for sequences of tokens and what they ask.
+    ///
+    /// # Panics
+    /// If a question asks for a class that there is not, or at a token that a sequence does not have.
+    pub fn gradients(&self, tokens: &[usize], questions: &Questions) -> TrainingGradients {
+        let batch = questions.sequences();
+        // If all weights are 0, so are all losses and gradients, whatever they are divided by.
+        let total = Some(questions.total_weight()).filter(|total| *total > 0.0).unwrap_or(1.0);
         let runs = RUNS.min(batch).max(1);
         let sums: Vec<Sums> = (0..runs)
             .into_par_iter()
@@ -100,33 +107,27 @@ impl<'a> Training<'a> {
                 for sequence in run * batch / runs..(run + 1) * batch / runs {
                     let tokens = &tokens[sequence * self.length..][..self.length];
                     self.forward(sequence, tokens, &mut rows);
-                    let loss = self.classify(classes[sequence], batch, &mut rows, &mut sums.classifier);
-                    sums.losses.push(loss);
+                    let x = &mut rows.x[..self.length * self.embedding.width];
+                    self.head.add_sequence(questions, sequence, total, x, &mut rows.head, &mut sums.head);
                     self.backward(sequence, tokens, &mut rows, &mut sums);
                 }
                 sums
             })
             .collect();
-        self.total(sums, batch)
+        self.total(sums, questions, total)
     }
 
     /// The gradients from the sums of all runs. Blocks are independent of each other.
-    fn total(&self, sums: Vec<Sums>, batch: usize) -> TrainingGradients {
+    fn total(&self, sums: Vec<Sums>, questions: &Questions, total_weight: f64) -> TrainingGradients {
         let mut by_block: Vec<Vec<(attention::Sums, MlpSums)>> = self.blocks.iter().map(|_| Vec::new()).collect();
-        let mut outer: Option<(Vec<f64>, Vec<f32>, LinearGradient)> = None;
-        for Sums { losses, table, blocks, classifier } in sums {
+        let mut table = vec![0.0; self.embedding.table.len()];
+        let mut heads = Vec::new();
+        for Sums { table: touched, blocks, head } in sums {
             by_block.iter_mut().zip(blocks).for_each(|(runs, sums)| runs.push(sums));
-            outer = Some(match outer {
-                None => (losses, table, classifier),
-                Some((mut all_losses, mut table_sum, mut classifier_sum)) => {
-                    all_losses.extend(losses);
-                    rows::add_assign(&mut table_sum, &table);
-                    rows::add_assign(&mut classifier_sum.weight, &classifier.weight);
-                    rows::add_assign(&mut classifier_sum.bias, &classifier.bias);
-                    (all_losses, table_sum, classifier_sum)
-                }
-            });
+            touched.add_to(&mut table);
+            heads.push(head);
         }
+        let (loss, head) = self.head.total(questions, heads);
         let blocks = by_block.into_par_iter().zip(&self.blocks).map(|(runs, block)| {
             let total = runs.into_iter().reduce(|a, b| (a.0.add(b.0), a.1.add(b.1)));
             let (attention, mlp) = total.expect("there is at least one run");
@@ -135,9 +136,7 @@ impl<'a> Training<'a> {
                 mlp.into_gradients(&block.mlp, Vec::new()),
             )
         });
-        let blocks = blocks.collect();
-        let (losses, table, classifier) = outer.expect("there is at least one run");
-        TrainingGradients { loss: losses.iter().sum::<f64>() / batch as f64, table, blocks, classifier }
+        TrainingGradients { loss: loss / total_weight, table, blocks: blocks.collect(), head }
     }
 
     /// Leaves the rows after the last block in `rows.x`.
@@ -156,41 +155,8 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// The loss of a sequence from `rows.x`, which becomes the gradient of the mean loss of the batch.
-    fn classify(&self, class: usize, batch: usize, rows: &mut Rows, sums: &mut LinearGradient) -> f64 {
-        let (width, classes) = (self.embedding.width, self.classifier.bias.len());
-        let x = &mut rows.x[..self.length * width];
-        let mut pooled = vec![0.0; width];
-        for row in x.chunks_exact(width) {
-            pooled.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-        }
-        pooled.iter_mut().for_each(|sum| *sum /= self.length as f32);
-        let mut logits = self.classifier.bias.to_vec();
-        for (value, weights) in pooled.iter().zip(self.classifier.weight.chunks_exact(classes)) {
-            logits.iter_mut().zip(weights).for_each(|(logit, weight)| *logit += value * weight);
-        }
-        let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let exponentials: Vec<f64> = logits.iter().map(|&logit| f64::from(logit - max).exp()).collect();
-        let sum: f64 = exponentials.iter().sum();
-        let loss = sum.ln() - f64::from(logits[class] - max);
-        let gradient: Vec<f32> = (exponentials.iter().enumerate())
-            .map(|(index, value)| ((value / sum - f64::from(u8::from(index == class))) / batch as f64) as f32)
-            .collect();
-
-        sums.bias.iter_mut().zip(&gradient).for_each(|(sum, value)| *sum += value);
-        for (value, sums) in pooled.iter().zip(sums.weight.chunks_exact_mut(classes)) {
-            sums.iter_mut().zip(&gradient).for_each(|(sum, gradient)| *sum += value * gradient);
-        }
-        for (to, weights) in pooled.iter_mut().zip(self.classifier.weight.chunks_exact(classes)) {
-            let product: f32 = weights.iter().zip(&gradient).map(|(a, b)| a * b).sum();
-            *to = product / self.length as f32;
-        }
-        x.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(&pooled));
-        loss
-    }
-
     fn backward(&self, sequence: usize, tokens: &[usize], rows: &mut Rows, sums: &mut Sums) {
-        let Rows { blocks, work, x, y } = rows;
+        let Rows { blocks, work, x, y, .. } = rows;
         let (first_row, used) = (sequence * self.length, self.length * self.embedding.width);
         let (x, y) = (&mut x[..used], &mut y[..used]);
         let blocks = self.blocks.iter().zip(blocks).zip(&mut sums.blocks).rev();
@@ -208,7 +174,7 @@ impl<'a> Training<'a> {
                 as_unwritten(x),
             );
         }
-        self.embedding.backward_sequence(first_row, tokens, x, &mut sums.table);
+        sums.table.add(&self.embedding, first_row, tokens, x);
     }
 }
 
@@ -221,13 +187,14 @@ impl Rows {
         Rows {
             blocks: model.blocks.iter().map(block).collect(),
             work: SharedWorkspaces::default(),
+            head: HeadRows::default(),
             x: Buffer::stale(used),
             y: Buffer::stale(used),
         }
     }
 }
 
-/// Buffers of the way back. Blocks share them if their maps have the same form, which decides the sizes.
+/// Buffers of the backward pass. Blocks share them if their maps have the same form, which decides the sizes.
 #[derive(Default)]
 struct SharedWorkspaces {
     plain: Option<attention::Workspace>,
@@ -243,13 +210,11 @@ impl SharedWorkspaces {
 
 impl Sums {
     fn new(model: &Training) -> Self {
-        let LinearView { weight, bias } = model.classifier;
         let block = |block: &Block| (attention::Sums::new(&block.attention, &block.maps), MlpSums::new(&block.mlp));
         Sums {
-            losses: Vec::new(),
-            table: vec![0.0; model.embedding.table.len()],
+            table: TouchedRows::new(&model.embedding),
             blocks: model.blocks.iter().map(block).collect(),
-            classifier: LinearGradient { weight: vec![0.0; weight.len()], bias: vec![0.0; bias.len()] },
+            head: HeadSums::new(&model.head),
         }
     }
 }

@@ -15,6 +15,7 @@ use burn::backend::autodiff::{
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Tensor, TensorData};
+use semfocus_core::Questions;
 use semfocus_kernels as kernels;
 use semfocus_kernels::{AttentionSaved, Dropout, HeadNumbers, Key, LinearGradient, MlpSaved, RowObserver};
 
@@ -201,14 +202,16 @@ impl EncoderCall<'_> {
         run(embedding, kernels.collect())
     }
 
-    /// The mean over the tokens of every sequence after the last block, `[sequences, d_model]`, for evaluation only. `None` for
-    /// models that have to go layer by layer: see [`kernels::Inference::new`].
+    /// The logits of all questions, row by row, for evaluation only. `None` for models that have to go layer by layer: see
+    /// [`kernels::Inference::new`].
     ///
     /// # Panics
     /// If [`supports`] is false for the table, or a token has no row in it.
-    pub(crate) fn pooled(self, tokens: &[usize]) -> Option<Vec<f32>> {
+    pub(crate) fn logits(self, head: &Linear, tokens: &[usize], questions: &Questions) -> Option<Vec<f32>> {
+        let head = LinearInputs::from_weights(head);
         self.with_kernels(|embedding, blocks| {
-            Some(kernels::Inference::new(embedding, blocks, tokens.len())?.forward(tokens))
+            let head = kernels::HeadKernel { width: embedding.width, map: head.view() };
+            Some(kernels::Inference::new(embedding, blocks, head, tokens.len())?.logits(tokens, questions))
         })
     }
 
@@ -218,14 +221,15 @@ impl EncoderCall<'_> {
     /// If [`supports`] is false for the table, or a token has no row in it.
     pub(crate) fn gradients(
         self,
-        classifier: &Linear,
+        head: &Linear,
         tokens: &[usize],
-        classes: &[usize],
+        questions: &Questions,
     ) -> Option<kernels::TrainingGradients> {
-        let classifier = LinearInputs::from_weights(classifier);
+        let head = LinearInputs::from_weights(head);
         self.with_kernels(|embedding, blocks| {
-            let training = kernels::Training::new(embedding, blocks, classifier.view(), tokens.len())?;
-            Some(training.gradients(tokens, classes))
+            let head = kernels::HeadKernel { width: embedding.width, map: head.view() };
+            let training = kernels::Training::new(embedding, blocks, head, tokens.len())?;
+            Some(training.gradients(tokens, questions))
         })
     }
 }

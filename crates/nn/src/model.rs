@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig};
+use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig, Questions};
 use semfocus_kernels::{Dropout, Key, LinearGradient, RowObserver, RuleScores};
 
 use crate::block_attentions::BlockAttentions;
@@ -383,11 +383,11 @@ impl Encoder {
     /// layer, some sequences at a time.
     pub fn logits(&self, tokens: &TokenRows, pass: Pass) -> Vec<f32> {
         let pass = Pass { training: false, ..pass };
-        let device = self.embedding.val().device();
         let rows = |logits: Tensor<2>| logits.into_data().iter::<f32>().collect::<Vec<f32>>();
-        if let Some(pooled) = self.pooled(tokens, &pass) {
-            let pooled = TensorData::new(pooled, [tokens.sequences, self.config.d_model]);
-            return rows(self.classifier.forward_rows(Tensor::from_data(pooled, &device)));
+        let asked = Questions::classification(vec![0; tokens.sequences]);
+        let call = self.encoder_call(tokens, &pass);
+        if let Some(logits) = call.and_then(|call| call.logits(&self.classifier, &tokens.ids, &asked)) {
+            return logits;
         }
         let batches = tokens.ids.chunks(EVALUATION_BATCH * tokens.length).zip(0..);
         let logits = batches.flat_map(|(ids, number)| {
@@ -403,20 +403,15 @@ impl Encoder {
         logits.collect()
     }
 
-    /// The mean over the tokens of every sequence after the last block, if one operator can compute it.
-    fn pooled(&self, tokens: &TokenRows, pass: &Pass) -> Option<Vec<f32>> {
-        self.encoder_call(tokens, pass)?.pooled(&tokens.ids)
-    }
-
     /// Mean loss of a batch and the gradients of all parameters, in the order of the model, if one operator can compute them.
     pub(crate) fn gradients(
         &self,
         tokens: &TokenRows,
-        classes: &[usize],
+        questions: &Questions,
         pass: &Pass,
     ) -> Option<(f64, Vec<Option<Vec<f32>>>)> {
         let call = self.encoder_call(tokens, pass)?;
-        let result = call.gradients(&self.classifier, &tokens.ids, classes)?;
+        let result = call.gradients(&self.classifier, &tokens.ids, questions)?;
         let mut gradients = vec![Some(result.table)];
         let maps = |maps: [LinearGradient; 2]| maps.into_iter().flat_map(|map| [Some(map.weight), Some(map.bias)]);
         for (layer, (block, (attention, mlp))) in self.blocks.iter().zip(result.blocks).enumerate() {
@@ -429,7 +424,7 @@ impl Encoder {
             }
             gradients.extend(maps([mlp.hidden, mlp.output]));
         }
-        gradients.extend([Some(result.classifier.weight), Some(result.classifier.bias)]);
+        gradients.extend([Some(result.head.weight), Some(result.head.bias)]);
         Some((result.loss, gradients))
     }
 

@@ -2,7 +2,7 @@
 
 use burn::module::Param;
 use burn::tensor::{Gradients, Int, Tensor, activation};
-use semfocus_core::optimizer::LrFactors;
+use semfocus_core::{LrFactors, Questions};
 
 use crate::model::{Encoder, Pass};
 pub use crate::optimizer::{Optimizer, Parameter, Sgd};
@@ -70,9 +70,9 @@ fn mechanism_factor(blocks: &[LrFactors], name: &str) -> f64 {
 /// Mean loss of a batch and the gradients of all parameters, in the order of the model: by one operator for the whole model if the
 /// engine and the model allow it, if not by autodiff.
 fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, Vec<Option<Vec<f32>>>) {
-    let classes: Vec<usize> = batch.labels.to_data().iter::<i64>().map(|label| label as usize).collect();
+    let questions = Questions::classification(batch.labels.to_data().iter::<i64>().map(|label| label as u16));
     let tokens = model.token_rows(batch.tokens.clone());
-    model.gradients(&tokens, &classes, &pass).unwrap_or_else(|| {
+    model.gradients(&tokens, &questions, &pass).unwrap_or_else(|| {
         let model = parameters::tracked(model.clone());
         let loss = loss(model.forward(batch.tokens, pass), batch.labels);
         (loss.clone().into_scalar::<f64>(), parameter_gradients(&model, loss.backward()))
