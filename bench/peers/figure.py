@@ -16,11 +16,11 @@ WIDTH, LEFT, RIGHT, BAR, GAP = 760, 170, 130, 13, 16
 
 
 def rows_of(paths: list[str]) -> list[dict]:
-    """Training steps at the largest number of threads, one row for each length and mechanism."""
+    """Training steps at the largest number of threads, one row for each shape and mechanism."""
     rows = [row for path in paths for row in json.loads(Path(path).read_text())["rows"]]
-    rows = [row | row["setting"] for row in rows if row["step"] == "train"]
+    rows = [row | row["setting"] for row in rows if row["step"] == "train" and row["setting"]["shape"].isdigit()]
     threads = max(row["threads"] for row in rows)
-    return sorted((row for row in rows if row["threads"] == threads), key=lambda row: row["length"])
+    return sorted((row for row in rows if row["threads"] == threads), key=lambda row: int(row["shape"]))
 
 
 def bars(row: dict) -> list[tuple[str, float]]:
@@ -36,7 +36,7 @@ def draw(rows: list[dict]) -> str:
     for row in rows:
         group = bars(row)
         longest = max(time for _, time in group)
-        text(LEFT - 12, y + 1.5 * BAR + 4, f'{row["mechanism"]}, length {row["length"]}', 'text-anchor="end"')
+        text(LEFT - 12, y + 1.5 * BAR + 4, f'{row["mechanism"]}, length {row["shape"]}', 'text-anchor="end"')
         for name, time in group:
             width = (WIDTH - LEFT - RIGHT) * time / longest
             lines.append(f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR - 1}" fill="{COLOURS[name]}"/>')

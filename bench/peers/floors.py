@@ -18,7 +18,7 @@ class Floor:
     quantity: str  # one of QUANTITIES
     bound: float
     instructions: str | None = None
-    length: int | None = None
+    shape: str | None = None
     mechanisms: tuple[str, ...] | None = None
     threads: int | None = None
     step: str = "train"
@@ -29,7 +29,7 @@ class Floor:
         return (
             self.step == row.step
             and self.instructions in (None, row.instructions)
-            and self.length in (None, setting.length)
+            and self.shape in (None, setting.shape)
             and (self.mechanisms is None or setting.mechanism in self.mechanisms)
             and self.threads in (None, setting.threads)
         )
@@ -40,34 +40,36 @@ class Floor:
 
 QUANTITIES = ["vs eager", "vs best", "train/eval", "gemm share"]
 SHORT = ("full", "topk:5")
+TEXT = ("text", "text-tokens", "recall")
 
 FLOORS = [
-    Floor("vs eager", 2.8, "avx2", 40, SHORT, threads=1),
-    Floor("vs eager", 4.0, "avx2", 40, SHORT, threads=2),
-    Floor("vs eager", 6.0, "avx2", 600, ("full",)),
-    Floor("vs eager", 10.0, "avx2", 600, ("topk:5",)),
-    Floor("vs eager", 15.0, "avx2", 600, ("banded:5",)),
-    Floor("vs eager", 4.5, "avx512", 40, SHORT, threads=1),
-    Floor("vs eager", 5.0, "avx512", 40, SHORT, threads=2),
-    Floor("vs eager", 7.0, "avx512", 600, ("full",)),
-    Floor("vs eager", 15.0, "avx512", 600, ("topk:5",)),
-    Floor("vs eager", 20.0, "avx512", 600, ("banded:5",)),
-    Floor("vs best", 2.5),
-    Floor("train/eval", 3.5, at_most=True),
-    Floor("gemm share", 0.75, length=40, mechanisms=("full",), threads=1),
-    Floor("gemm share", 0.8, length=600, mechanisms=("full",)),
-    Floor("vs eager", 4.0, length=40, mechanisms=SHORT, threads=2, step="cell"),
+    Floor("vs eager", 2.8, "avx2", "40", SHORT, threads=1),
+    Floor("vs eager", 4.0, "avx2", "40", SHORT, threads=2),
+    Floor("vs eager", 6.0, "avx2", "600", ("full",)),
+    Floor("vs eager", 10.0, "avx2", "600", ("topk:5",)),
+    Floor("vs eager", 15.0, "avx2", "600", ("banded:5",)),
+    Floor("vs eager", 4.5, "avx512", "40", SHORT, threads=1),
+    Floor("vs eager", 5.0, "avx512", "40", SHORT, threads=2),
+    Floor("vs eager", 7.0, "avx512", "600", ("full",)),
+    Floor("vs eager", 15.0, "avx512", "600", ("topk:5",)),
+    Floor("vs eager", 20.0, "avx512", "600", ("banded:5",)),
+    *(Floor("vs best", 2.5, shape=shape) for shape in ("40", "600")),
+    *(Floor("train/eval", 3.5, shape=shape, at_most=True) for shape in ("40", "600")),
+    *(Floor("vs eager", 3.0, shape=shape, mechanisms=("full",)) for shape in TEXT),
+    Floor("gemm share", 0.75, shape="40", mechanisms=("full",), threads=1),
+    Floor("gemm share", 0.8, shape="600", mechanisms=("full",)),
+    Floor("vs eager", 4.0, shape="40", mechanisms=SHORT, threads=2, step="cell"),
 ]
 
 
 @dataclass(frozen=True)
 class Setting:
-    length: int
+    shape: str
     mechanism: str
     threads: int
 
     def __str__(self) -> str:
-        return f"length {self.length}, {self.mechanism}, threads {self.threads}"
+        return f"{self.shape}, {self.mechanism}, threads {self.threads}"
 
 
 @dataclass
@@ -135,10 +137,10 @@ def markdown(lines: list[list[str]]) -> str:
 
 
 def case(row: Row) -> list[str]:
-    return [str(row.setting.length), row.setting.mechanism, str(row.setting.threads), row.step]
+    return [row.setting.shape, row.setting.mechanism, str(row.setting.threads), row.step]
 
 
-CASE = ["length", "mechanism", "threads", "step"]
+CASE = ["shape", "mechanism", "threads", "step"]
 
 
 def time_table(rows: list[Row], variants: list[str]) -> str:

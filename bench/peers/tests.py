@@ -27,7 +27,7 @@ def verdicts(row):
 
 class Floors(unittest.TestCase):
     def test_floors_depend_on_instructions_and_threads(self):
-        one, two = Setting(40, "full", 1), Setting(40, "full", 2)
+        one, two = Setting("40", "full", 1), Setting("40", "full", 2)
         own = {"train/eval": (3.5, True), "vs best": (2.5, True)}
         shares = {"gemm share": (0.75, False)}
         found = verdicts(evaluate(one, runs("avx2"), "train", True))
@@ -38,28 +38,28 @@ class Floors(unittest.TestCase):
         self.assertEqual(found, own | {"vs eager": (4.0, True)})
 
     def test_best_is_the_fastest_of_all_peers(self):
-        row = evaluate(Setting(600, "banded:5", 2), runs(jax=12.0), "train", True)
+        row = evaluate(Setting("600", "banded:5", 2), runs(jax=12.0), "train", True)
         self.assertEqual((row.best, row.quantities["vs best"]), ("jax", 2.4))
         self.assertEqual(verdicts(row)["vs best"], (2.5, False))
         self.assertEqual(verdicts(row)["vs eager"], (15.0, False))
 
     def test_no_verdict_on_the_best_if_variants_are_missing(self):
-        row = evaluate(Setting(40, "full", 1), runs(), "train", False)
+        row = evaluate(Setting("40", "full", 1), runs(), "train", False)
         self.assertNotIn("vs best", verdicts(row))
 
     def test_evaluation_has_no_floors(self):
-        row = evaluate(Setting(40, "full", 1), runs(), "eval", True)
+        row = evaluate(Setting("40", "full", 1), runs(), "eval", True)
         self.assertEqual(row.quantities, {"vs eager": 3.0, "vs best": 3.0})
         self.assertEqual(verdicts(row), {})
 
     def test_a_variant_that_fails_is_left_out(self):
         broken = runs() | {"eager": [{"reason": "no compiler", "others_cores": 0.0}]}
-        row = evaluate(Setting(40, "full", 1), broken, "train", True)
+        row = evaluate(Setting("40", "full", 1), broken, "train", True)
         self.assertEqual((row.variant_ms["eager"], row.best), (None, "jax"))
         self.assertNotIn("vs eager", row.quantities)
 
     def test_the_table_shows_what_was_missed_and_disturbed(self):
-        row = evaluate(Setting(40, "full", 1), runs(eager=13.0, others_cores=0.5), "train", True)
+        row = evaluate(Setting("40", "full", 1), runs(eager=13.0, others_cores=0.5), "train", True)
         line = floor_table([row]).splitlines()[-1]
         self.assertIn("2.60 (≥ 2.8 MISSED)", line)
         self.assertIn("2.50 (≤ 3.5)", line)

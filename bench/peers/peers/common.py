@@ -3,7 +3,7 @@
 A peer is a file `*_peer.py` in this folder. It creates a `Peer`, calls `start` before it imports
 its library, defines a class with the methods of `Model`, and calls `run`. It prints JSON:
 
-    torch_peer.py --variant eager --length 40 --mechanism topk:5 --threads 2 --instructions avx2
+    torch_peer.py --variant eager --shape 40 --mechanism topk:5 --threads 2 --instructions avx2
     torch_peer.py --variant eager --surface --cells 24
     torch_peer.py --variant eager --check
     torch_peer.py --describe
@@ -20,6 +20,7 @@ import json
 import math
 import os
 import random
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -27,9 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-BATCH = 25
-WIDTH = 64
-MLP_WIDTH = 64
 WARM_UP_STEPS = 3
 INSTRUCTIONS = ("avx2", "avx512")
 SURFACE_BATCHES = (50, 250, 1000)  # all are tried, the fastest counts
@@ -42,6 +40,9 @@ class Shape(NamedTuple):
     blocks: int
     vocabulary: int
     classes: int
+    width: int = 64  # of the model and of its MLPs
+    batch: int = 25
+    per_token: bool = False  # a class for every token, not one for the mean
 
 
 class Training(NamedTuple):
@@ -50,7 +51,14 @@ class Training(NamedTuple):
     clip_norm: float = 0.5
 
 
-SHAPES = {40: Shape(40, 5, 3, 2), 600: Shape(600, 10, 16, 10)}  # a bit task, List Operations
+SHAPES = {
+    "40": Shape(40, 5, 3, 2),  # a bit task
+    "600": Shape(600, 10, 16, 10),  # List Operations
+    "text": Shape(24, 8, 4096, 4096, width=32, batch=128),
+    "text-tokens": Shape(24, 8, 4096, 4096, width=32, batch=128, per_token=True),
+    "recall": Shape(64, 2, 8192, 8192, width=64, batch=64, per_token=True),
+}
+STANDARD = ["40", "600"]
 
 
 class Mechanism(NamedTuple):
@@ -97,14 +105,15 @@ def initial_numbers(shape: Shape, random_numbers: random.Random) -> Numbers:
         count = math.prod(sizes)
         return Array(sizes, [random_numbers.uniform(-bound, bound) for _ in range(count)])
 
-    numbers = {"embedding": uniform(0.1, shape.vocabulary, WIDTH)}
-    linear = {f"attention.{name}": (WIDTH, WIDTH) for name in ("query", "key", "value", "output")}
-    linear |= {"mlp.hidden": (WIDTH, MLP_WIDTH), "mlp.output": (MLP_WIDTH, WIDTH)}
+    width = shape.width
+    numbers = {"embedding": uniform(0.1, shape.vocabulary, width)}
+    linear = {f"attention.{name}": (width, width) for name in ("query", "key", "value", "output")}
+    linear |= {"mlp.hidden": (width, width), "mlp.output": (width, width)}
     for block, (name, (inputs, outputs)) in itertools.product(range(shape.blocks), linear.items()):
         bound = 1 / math.sqrt(inputs)
         numbers[f"blocks.{block}.{name}.weight"] = uniform(bound, inputs, outputs)
         numbers[f"blocks.{block}.{name}.bias"] = uniform(bound, outputs)
-    numbers["classifier.weight"] = uniform(0.1, WIDTH, shape.classes)
+    numbers["classifier.weight"] = uniform(0.1, width, shape.classes)
     numbers["classifier.bias"] = Array((shape.classes,), [0.0] * shape.classes)
     return numbers
 
@@ -120,15 +129,15 @@ def gaussian_like(numbers: Numbers, random_numbers: random.Random) -> Numbers:
     return {name: direction(array) for name, array in numbers.items()}
 
 
-def sinusoids(length: int) -> list[list[float]]:
-    frequencies = [10000.0 ** (-i / WIDTH) for i in range(0, WIDTH, 2)]
+def sinusoids(shape: Shape) -> list[list[float]]:
+    frequencies = [10000.0 ** (-i / shape.width) for i in range(0, shape.width, 2)]
     waves = (math.sin, math.cos)
-    return [[wave(p * f) for f in frequencies for wave in waves] for p in range(length)]
+    return [[wave(p * f) for f in frequencies for wave in waves] for p in range(shape.length)]
 
 
 class Examples(NamedTuple):
     tokens: list[list[int]]
-    labels: list[int]
+    labels: list[int] | list[list[int]]  # of every sequence, or of every token
 
 
 def random_examples(shape: Shape, count: int, random_numbers: random.Random) -> Examples:
@@ -136,6 +145,8 @@ def random_examples(shape: Shape, count: int, random_numbers: random.Random) -> 
         return [random_numbers.randrange(end) for _ in range(count)]
 
     tokens = [draw(shape.vocabulary, shape.length) for _ in range(count)]
+    if shape.per_token:
+        return Examples(tokens, [draw(shape.classes, shape.length) for _ in range(count)])
     return Examples(tokens, draw(shape.classes, count))
 
 
@@ -189,7 +200,7 @@ class Peer:
         parser.add_argument("--describe", action="store_true", help="print variants, requirements")
         parser.add_argument("--check", action="store_true", help="print results instead of times")
         parser.add_argument("--variant", choices=self.variants, default=next(iter(self.variants)))
-        parser.add_argument("--length", type=int, choices=SHAPES, default=40)
+        parser.add_argument("--shape", choices=SHAPES, default="40")
         parser.add_argument("--mechanism", type=Mechanism.parse, default="full")
         parser.add_argument("--threads", type=int, default=1)
         parser.add_argument("--instructions", choices=INSTRUCTIONS, help="default: the best")
@@ -256,14 +267,19 @@ def time_steps(step: Callable[[], None], seconds: float, least_steps: int) -> tu
 
 
 def measure_steps(arguments: argparse.Namespace, model_type: type[Model]) -> Result:
-    random_numbers, shape = random.Random(1), SHAPES[arguments.length]
+    random_numbers, shape = random.Random(1), SHAPES[arguments.shape]
     numbers = initial_numbers(shape, random_numbers)
     model = model_type(arguments.variant, arguments.mechanism, shape, numbers, Training())
-    batch = model.batch(random_examples(shape, BATCH, random_numbers))
+    batch = model.batch(random_examples(shape, shape.batch, random_numbers))
     limits = arguments.seconds, 3 if shape.length >= 600 else 5
     train_ms, train_cores = time_steps(lambda: model.train(batch), *limits)
     eval_ms, eval_cores = time_steps(lambda: model.evaluate(batch), *limits)
-    return {"train_ms": train_ms, "eval_ms": eval_ms, "cores": max(train_cores, eval_cores)}
+    return {
+        "train_ms": train_ms,
+        "eval_ms": eval_ms,
+        "cores": max(train_cores, eval_cores),
+        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
 
 
 # --- Loss surface ---------------------------------------------------------------------------------
@@ -271,7 +287,7 @@ def measure_steps(arguments: argparse.Namespace, model_type: type[Model]) -> Res
 
 def measure_surface(arguments: argparse.Namespace, model_type: type[Model]) -> Result:
     """The model is not trained: what the parameters are hardly changes the time."""
-    random_numbers, shape = random.Random(1), SHAPES[arguments.length]
+    random_numbers, shape = random.Random(1), SHAPES[arguments.shape]
     numbers = initial_numbers(shape, random_numbers)
     model = model_type(arguments.variant, arguments.mechanism, shape, numbers, Training())
     model.set_directions(*(gaussian_like(numbers, random_numbers) for _ in range(2)))
@@ -322,7 +338,10 @@ def grid(cells: int) -> list[tuple[float, float]]:
 # --- Check ----------------------------------------------------------------------------------------
 
 CHECKED_MECHANISMS = ("full", "topk:5", "banded:5", "banded:4", "block:5")
-CHECKED_SHAPE = Shape(length=43, blocks=2, vocabulary=7, classes=5)
+CHECKED_SHAPES = [
+    Shape(length=43, blocks=2, vocabulary=7, classes=5),
+    Shape(length=9, blocks=1, vocabulary=11, classes=70, width=32, per_token=True),
+]
 CHECKED_CLIP_NORM = 0.1
 
 
@@ -331,14 +350,24 @@ def outcome(model_type: type[Model], variant: str, mechanism: Mechanism) -> dict
 
     Dropout is off. All variants start from the same parameters and examples.
     """
+    return {
+        f"{name}, {shape.classes} classes": values
+        for shape in CHECKED_SHAPES
+        for name, values in outcome_for(shape, model_type, variant, mechanism).items()
+    }
+
+
+def outcome_for(
+    shape: Shape, model_type: type[Model], variant: str, mechanism: Mechanism
+) -> dict[str, list[float]]:
     random_numbers = random.Random(1)
-    numbers = initial_numbers(CHECKED_SHAPE, random_numbers)
+    numbers = initial_numbers(shape, random_numbers)
     directions = [gaussian_like(numbers, random_numbers) for _ in range(2)]
-    examples = random_examples(CHECKED_SHAPE, 11, random_numbers)
+    examples = random_examples(shape, 11, random_numbers)
 
     def build(**training: float) -> Model:
         training = Training(dropout=0.0)._replace(**training)
-        return model_type(variant, mechanism, CHECKED_SHAPE, numbers, training)
+        return model_type(variant, mechanism, shape, numbers, training)
 
     # With these settings, a step subtracts the gradient.
     model = build(learning_rate=1.0, clip_norm=math.inf)

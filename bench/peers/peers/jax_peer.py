@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from common import WIDTH, Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
+from common import Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
 
 
 def environment(instructions: str | None, threads: int) -> dict[str, str]:
@@ -40,7 +40,7 @@ class Network:
         self.gather = variant == "jax-gather"
         self.shape, self.dropout = shape, dropout
         self.kept = min(mechanism.size, shape.length) if mechanism.kind == "topk" else None
-        self.positions = jnp.array(sinusoids(shape.length))
+        self.positions = jnp.array(sinusoids(shape))
         mask = mechanism.mask(shape.length)
         self.mask = None if mask is None else jnp.array(mask)
         if self.gather and mask:
@@ -65,15 +65,16 @@ class Network:
             attend = self.attend_to_kept if self.gather else self.attend_to_all
             return linear(f"{name}.output", attend(q, k, v, drop))
 
-        x = drop(parameters["embedding"][tokens] * math.sqrt(WIDTH) + self.positions)
+        x = drop(parameters["embedding"][tokens] * math.sqrt(self.shape.width) + self.positions)
         for block in (f"blocks.{i}" for i in range(self.shape.blocks)):
             x = x + drop(attention(f"{block}.attention", normalise(x)))
             hidden = drop(linear(f"{block}.mlp.hidden", normalise(x)))
             x = x + drop(linear(f"{block}.mlp.output", jax.nn.relu(hidden)))
-        return linear("classifier", x.mean(axis=1))
+        x = x.reshape(-1, x.shape[-1]) if self.shape.per_token else x.mean(axis=1)
+        return linear("classifier", x)
 
     def attend_to_all(self, q: Tensor, k: Tensor, v: Tensor, drop: Any) -> Tensor:
-        scores = q @ k.mT / math.sqrt(WIDTH)  # [batch, queries, keys]
+        scores = q @ k.mT / math.sqrt(self.shape.width)  # [batch, queries, keys]
         mask = self.mask
         if self.kept:
             # A threshold, the last of the best scores, would make XLA sort all of them.
@@ -85,10 +86,10 @@ class Network:
 
     def attend_to_kept(self, q: Tensor, k: Tensor, v: Tensor, drop: Any) -> Tensor:
         if self.kept:
-            scores, indices = jax.lax.top_k(q @ k.mT / math.sqrt(WIDTH), self.kept)
+            scores, indices = jax.lax.top_k(q @ k.mT / math.sqrt(self.shape.width), self.kept)
         else:
             indices = jnp.broadcast_to(self.kept_indices, (len(q), *self.kept_indices.shape))
-            scores = jnp.einsum("bqd,bqjd->bqj", q, rows(k, indices)) / math.sqrt(WIDTH)
+            scores = jnp.einsum("bqd,bqjd->bqj", q, rows(k, indices)) / math.sqrt(self.shape.width)
         weights = drop(jax.nn.softmax(scores))  # [batch, queries, kept]
         return jnp.einsum("bqj,bqjd->bqd", weights, rows(v, indices))
 
@@ -137,7 +138,7 @@ class Model:
         self.moved = jax.jit(move)
 
     def batch(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        return jnp.array(examples.tokens), jnp.array(examples.labels)
+        return jnp.array(examples.tokens), jnp.array(examples.labels).ravel()
 
     def train(self, batch: tuple[Tensor, Tensor]) -> None:
         self.values, self.key = self.train_step(self.values, self.key, *batch)
@@ -166,7 +167,7 @@ def as_tensors(numbers: Numbers) -> dict[str, Tensor]:
 
 def uses() -> dict[str, Any]:
     """What a small program was compiled for."""
-    square = jnp.ones((WIDTH, WIDTH))
+    square = jnp.ones((64, 64))
     program = jax.jit(jnp.matmul).lower(square, square).compile()
     features = program.runtime_executable().serialize()
     return {

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from common import MLP_WIDTH, WIDTH, Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
+from common import Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
 
 ALL = ["full", "topk", "banded", "block"]
 FIXED_COUNT = ["topk", "banded"]  # every query keeps the same number of keys, and not all
@@ -47,13 +47,15 @@ from torch import Tensor, nn  # noqa: E402
 class Attention(nn.Module):
     """Base of the attention variants: projections around a single head as wide as the model."""
 
-    def __init__(self, mechanism: Mechanism, length: int, dropout: float) -> None:
+    def __init__(self, mechanism: Mechanism, shape: Shape, dropout: float) -> None:
         super().__init__()
-        self.query, self.key, self.value, self.output = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        width = shape.width
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
         self.by_score = mechanism.kind == "topk"
-        self.kept = min(mechanism.size, length)
+        self.kept = min(mechanism.size, shape.length)
+        self.scale = 1 / math.sqrt(width)
         self.dropout = dropout
-        mask = mechanism.mask(length)
+        mask = mechanism.mask(shape.length)
         self.register_buffer("mask", None if mask is None else torch.tensor(mask))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,7 +78,7 @@ class EagerAttention(Attention):
     """Scores of all pairs, masked: how such studies are commonly written."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH)  # [batch, queries, keys]
+        scores = q @ k.transpose(-1, -2) * self.scale  # [batch, queries, keys]
         mask = self.kept_keys(scores)
         if mask is not None:
             scores = scores.masked_fill(~mask, -math.inf)
@@ -100,18 +102,18 @@ class SdpaAttention(Attention):
 class GatherAttention(Attention):
     """Works on the kept keys only: what one writes in PyTorch when speed matters."""
 
-    def __init__(self, mechanism: Mechanism, length: int, dropout: float) -> None:
-        super().__init__(mechanism, length, dropout)
+    def __init__(self, mechanism: Mechanism, shape: Shape, dropout: float) -> None:
+        super().__init__(mechanism, shape, dropout)
         if self.mask is not None:
-            self.register_buffer("kept_indices", self.mask.nonzero()[:, 1].view(length, -1))
+            self.register_buffer("kept_indices", self.mask.nonzero()[:, 1].view(shape.length, -1))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.by_score:
-            scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH)
+            scores = q @ k.transpose(-1, -2) * self.scale
             scores, indices = scores.topk(self.kept, dim=-1, sorted=False)
         else:
             indices = self.kept_indices.expand(q.shape[0], -1, -1)
-            scores = (self.rows(k, indices) @ q.unsqueeze(-1)).squeeze(-1) / math.sqrt(WIDTH)
+            scores = (self.rows(k, indices) @ q.unsqueeze(-1)).squeeze(-1) * self.scale
         weights = self.drop(scores.softmax(-1))  # [batch, queries, kept]
         return (weights.unsqueeze(-2) @ self.rows(v, indices)).squeeze(-2)
 
@@ -127,9 +129,9 @@ ATTENTION = {"eager": EagerAttention, "sdpa": SdpaAttention, "gather": GatherAtt
 
 
 class Mlp(nn.Module):
-    def __init__(self, dropout: float) -> None:
+    def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.hidden, self.output = nn.Linear(WIDTH, MLP_WIDTH), nn.Linear(MLP_WIDTH, WIDTH)
+        self.hidden, self.output = nn.Linear(width, width), nn.Linear(width, width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -137,34 +139,38 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, attention: Attention, dropout: float) -> None:
+    def __init__(self, attention: Attention, width: int, dropout: float) -> None:
         super().__init__()
-        self.attention, self.mlp = attention, Mlp(dropout)
+        self.attention, self.mlp = attention, Mlp(width, dropout)
+        self.width = (width,)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.dropout(self.attention(F.layer_norm(x, (WIDTH,))))
-        return x + self.dropout(self.mlp(F.layer_norm(x, (WIDTH,))))
+        x = x + self.dropout(self.attention(F.layer_norm(x, self.width)))
+        return x + self.dropout(self.mlp(F.layer_norm(x, self.width)))
 
 
 class Classifier(nn.Module):
     def __init__(self, attention: str, mechanism: Mechanism, shape: Shape, dropout: float) -> None:
         super().__init__()
         make_attention = ATTENTION[attention]
-        self.embedding = nn.Embedding(shape.vocabulary, WIDTH)
-        self.register_buffer("positions", torch.tensor(sinusoids(shape.length)))
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.register_buffer("positions", torch.tensor(sinusoids(shape)))
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.Sequential(
             *(
-                Block(make_attention(mechanism, shape.length, dropout), dropout)
+                Block(make_attention(mechanism, shape, dropout), shape.width, dropout)
                 for _ in range(shape.blocks)
             )
         )
-        self.classifier = nn.Linear(WIDTH, shape.classes)
+        self.classifier = nn.Linear(shape.width, shape.classes)
+        self.shape = shape
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embedding(tokens) * math.sqrt(WIDTH) + self.positions
-        return self.classifier(self.blocks(self.dropout(x)).mean(dim=1))
+        """[batch, classes], or [batch · length, classes] with a class for every token."""
+        x = self.embedding(tokens) * math.sqrt(self.shape.width) + self.positions
+        x = self.blocks(self.dropout(x))
+        return self.classifier(x.flatten(0, 1) if self.shape.per_token else x.mean(dim=1))
 
 
 class Model:
@@ -195,7 +201,7 @@ class Model:
         return [(parameter, tensor(name)) for name, parameter in self.named.items()]
 
     def batch(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        return torch.tensor(examples.tokens), torch.tensor(examples.labels)
+        return torch.tensor(examples.tokens), torch.tensor(examples.labels).flatten()
 
     def train(self, batch: tuple[Tensor, Tensor]) -> None:
         tokens, labels = batch
