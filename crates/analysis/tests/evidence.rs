@@ -4,11 +4,10 @@ use std::path::Path;
 
 use semfocus_analysis::evidence::accuracy::Split;
 use semfocus_analysis::evidence::claim::{Answer, Claim};
-use semfocus_analysis::evidence::robustness::robustness;
 use semfocus_analysis::evidence::speedup::Ratio;
-use semfocus_analysis::evidence::tuned::BestOfGrid;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
-use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence, Unit};
+use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, MechanismEvidence, Unit};
+use semfocus_analysis::stats::permutation_tests;
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{Session, State, Store};
@@ -51,6 +50,28 @@ fn mechanism<'a>(evidence: &'a Evidence, name: &str) -> &'a MechanismEvidence {
     evidence.points[0].mechanisms.iter().find(|mechanism| mechanism.mechanism == name).unwrap()
 }
 
+fn versus<'a>(evidence: &'a Evidence, name: &str) -> Option<&'a Comparison> {
+    evidence.points[0].versus_baseline(name)
+}
+
+#[test]
+fn tests_are_computed_when_asked_for_and_once() {
+    let scratch = Scratch::new("evidence-once");
+    let store = store(scratch.path(), &["full", "topk:5", "banded:5"], 5, |trial| {
+        Some(if trial.mechanism == "full" { jump(10) } else { jump(2) })
+    });
+    let before = permutation_tests();
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    assert_eq!(evidence.points[0].speedup("topk:5").unwrap().ratio, Ratio::Exactly(5.0));
+    assert!(evidence.warnings().is_empty() && evidence.causes().is_empty() && evidence.best_of_grid().is_none());
+    assert_eq!(permutation_tests() - before, 0, "nothing was compared");
+    for _ in 0..3 {
+        assert_eq!(evidence.points[0].compared().flat_map(|(_, comparison)| comparison).count(), 2);
+        assert_eq!((evidence.claim().checked.len(), evidence.robustness().len()), (2, 0));
+        assert_eq!(permutation_tests() - before, 2, "one for each mechanism but the baseline");
+    }
+}
+
 #[test]
 fn five_seeds_show_a_difference() {
     let scratch = Scratch::new("evidence-five");
@@ -69,7 +90,7 @@ fn five_seeds_show_a_difference() {
     assert_eq!((topk.reached, topk.median_epochs_to_target), (5, Some(2.0)));
     // Full: 10 to 14, all before the horizon: the 20 epochs of the banded trials.
     assert_eq!(full.restricted_mean_epochs.unwrap().mean, 12.0);
-    let comparison = topk.versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "topk:5").unwrap();
     // Seed by seed: 10/2, 11/3, 12/2, 13/3, 14/2: the median is 5.
     assert_eq!(comparison.epochs.unwrap().ratio, Ratio::Exactly(5.0));
     assert_eq!(comparison.seconds.unwrap().ratio, Ratio::Exactly(5.0), "every epoch takes 2 s");
@@ -91,7 +112,7 @@ fn five_seeds_show_a_difference() {
     assert!((comparison.epochs_saved.unwrap() - (12.0 - 2.4)).abs() < 1e-9);
     let banded = mechanism(&evidence, "banded:5");
     assert_eq!((banded.reached, banded.median_epochs_to_target, banded.epochs), (0, None, 20));
-    let comparison = banded.versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "banded:5").unwrap();
     assert_eq!(comparison.epochs.unwrap().ratio, Ratio::LessThan(12.0 / 20.0));
     assert_eq!(comparison.learning.finding, Learning::Slower);
     // Five differences of -0.49 are as low as five can be, but the exact p is 1/16.
@@ -100,7 +121,7 @@ fn five_seeds_show_a_difference() {
         comparison.generalisation.words,
         "worse with all 5 seeds (held-out accuracy −49.0 points, from −49.0 to −49.0); 5 seeds are too few for a test (7 needed)"
     );
-    let block = mechanism(&evidence, "block:5").versus_full.as_ref().unwrap();
+    let block = versus(&evidence, "block:5").unwrap();
     assert_eq!((block.learning.finding, block.log_rank.p_value), (Learning::NoEvidence, 1.0));
     assert_eq!(block.epochs.unwrap().ratio, Ratio::Exactly(1.0));
     let measures = evidence.points[0].of_mechanism("full").next().unwrap().1;
@@ -118,7 +139,7 @@ fn few_seeds_are_not_overinterpreted() {
         Some(if trial.mechanism == "full" { jump(10) } else { jump(2) })
     });
     let evidence = Evidence::read(&store, GOAL).unwrap();
-    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "topk:5").unwrap();
     assert_eq!(comparison.learning.finding, Learning::FasterInAll);
     assert_eq!(
         comparison.learning.words,
@@ -136,7 +157,7 @@ fn one_seed_without_a_difference() {
     let scratch = Scratch::new("evidence-one");
     let store = store(scratch.path(), &["full", "topk:5"], 1, |_| Some(jump(7)));
     let evidence = Evidence::read(&store, GOAL).unwrap();
-    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "topk:5").unwrap();
     assert_eq!(
         comparison.learning.words,
         "no evidence of a difference in speed; one seed is too few for a test (4 needed)"
@@ -148,13 +169,13 @@ fn one_seed_one_mechanism_and_nothing_at_all() {
     let alone = Scratch::new("evidence-alone");
     let single = store(alone.path(), &["topk:5"], 1, |_| Some(jump(3)));
     let evidence = Evidence::read(&single, GOAL).unwrap();
-    assert!(mechanism(&evidence, "topk:5").versus_full.is_none(), "there is nothing to compare with");
+    assert!(versus(&evidence, "topk:5").is_none(), "there is nothing to compare with");
     assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_target, Some(3.0));
     let empty = Scratch::new("evidence-empty");
     let nothing = store(empty.path(), &["full", "topk:5"], 2, |_| None);
     let evidence = Evidence::read(&nothing, GOAL).unwrap();
     assert_eq!((evidence.missing().count(), mechanism(&evidence, "full").seeds), (4, 0));
-    assert!(mechanism(&evidence, "topk:5").versus_full.is_none());
+    assert!(versus(&evidence, "topk:5").is_none());
 }
 
 #[test]
@@ -171,7 +192,7 @@ fn unfinished_trials_are_censored_at_their_last_epoch() {
     let full = mechanism(&evidence, "full");
     assert_eq!((full.seeds, full.planned, full.unfinished, full.reached), (2, 3, 3, 0));
     assert_eq!(evidence.points[0].horizon, 7.0);
-    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "topk:5").unwrap();
     assert_eq!((comparison.pairs, comparison.epochs.unwrap().ratio), (2, Ratio::MoreThan(7.0 / 3.0)));
     assert!(comparison.accuracy.is_none(), "no pair is over");
 }
@@ -186,7 +207,7 @@ fn a_diverged_trial_never_reaches_the_target() {
     let full = mechanism(&evidence, "full");
     assert_eq!((full.diverged, full.unfinished), (2, 0));
     // It counts as observed for all 20 epochs, not for two.
-    let comparison = mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "topk:5").unwrap();
     assert_eq!(comparison.epochs.unwrap().ratio, Ratio::MoreThan(20.0 / 4.0));
 }
 
@@ -220,7 +241,7 @@ fn a_grid_is_summarised() {
     .unwrap();
     let evidence = Evidence::read(&store, GOAL).unwrap();
     assert_eq!(evidence.points.len(), 3);
-    let [topk] = &robustness(&evidence)[..] else { panic!("one mechanism is compared") };
+    let [topk] = evidence.robustness() else { panic!("one mechanism is compared") };
     assert_eq!((topk.points, topk.slower), (3, 0));
     assert_eq!(topk.min, Some((Ratio::Exactly(1.0), "blocks = 1".to_owned())));
     assert_eq!(topk.max, Some((Ratio::Exactly(3.0), "blocks = 3".to_owned())));
@@ -241,7 +262,7 @@ fn times_are_counted_in_steps_where_an_epoch_is_a_number_of_steps() {
         });
         let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
         assert_eq!(evidence.unit(), unit);
-        let said = &mechanism(&evidence, "topk:5").versus_full.as_ref().unwrap().learning.words;
+        let said = &versus(&evidence, "topk:5").unwrap().learning.words;
         assert!(said.starts_with(words), "{said}");
     }
     assert_eq!((Unit::Steps(200).count(1.5), Unit::Epochs.count(1.5)), (300.0, 1.5));
@@ -257,8 +278,8 @@ fn the_same_takes_learning_seeds_and_examples() {
         let store =
             fixture::store(&scratch.path().join(name), &experiment, |_| Some(curve(at, EPOCHS, State::Finished)));
         let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
-        let comparison = mechanism(&evidence, "topk:5").versus_full.clone().unwrap();
-        (comparison.generalisation.finding, comparison.generalisation.words, evidence)
+        let comparison = versus(&evidence, "topk:5").unwrap();
+        (comparison.generalisation.finding, comparison.generalisation.words.clone(), evidence)
     };
     let (finding, words, _) = found("enough", 8, 2000, Some(3));
     assert_eq!(finding, Generalisation::Same, "{words}");
@@ -343,12 +364,12 @@ fn any_mechanism_can_be_the_baseline() {
     assert!(evidence.warnings()[0].contains("no full attention"), "{:?}", evidence.warnings());
     let evidence = Evidence::read_against(&store, GOAL, Some("topk:9")).unwrap();
     assert!(evidence.warnings().is_empty());
-    let comparison = mechanism(&evidence, "topk:3").versus_full.as_ref().unwrap();
+    let comparison = versus(&evidence, "topk:3").unwrap();
     assert_eq!((comparison.baseline.as_str(), comparison.learning.finding), ("topk:9", Learning::Slower));
     assert_eq!(comparison.epochs.unwrap().ratio.to_string(), "2.0× slower");
     assert!(comparison.learning.words.starts_with("learns slower, 2.0 times more epochs"), "{:?}", comparison.learning);
     let pairs = evidence.points[0].all_pairs();
-    let named: Vec<(&str, &str)> = pairs.iter().map(|(name, found)| (*name, found.baseline.as_str())).collect();
+    let named: Vec<(&str, &str)> = pairs.iter().map(|(name, found)| (name.as_str(), found.baseline.as_str())).collect();
     assert_eq!(named, [("topk:3", "topk:9"), ("block:5", "topk:9"), ("block:5", "topk:3")]);
     assert!(Evidence::read_against(&store, GOAL, Some("full")).is_err());
 }
@@ -375,10 +396,10 @@ fn each_mechanism_at_its_best_point() {
         },
     );
     let evidence = Evidence::read(&store.unwrap(), GOAL).unwrap();
-    let best = BestOfGrid::new(&evidence).unwrap();
+    let best = evidence.best_of_grid().unwrap();
     let chosen: Vec<&str> = best.mechanisms.iter().map(|tuned| tuned.point[0].1.as_str()).collect();
     assert_eq!((chosen, best.split), (vec!["0.1", "1.0"], Split::HeldOut));
-    let comparison = best.mechanisms[1].evidence.versus_full.as_ref().unwrap();
+    let comparison = best.mechanisms[1].versus_baseline.as_ref().unwrap();
     assert_eq!(comparison.epochs.unwrap().ratio, Ratio::Exactly(3.0), "12 epochs at its best point against 4");
 }
 

@@ -144,7 +144,7 @@ fn simulate(scenario: &Scenario, seeds: usize) -> Said {
             }
         }
         let point = PointEvidence::new(Vec::new(), &names, "full", trials);
-        let comparisons: Vec<&Comparison> = point.mechanisms.iter().filter_map(|m| m.versus_full.as_ref()).collect();
+        let comparisons: Vec<&Comparison> = point.compared().filter_map(|(_, comparison)| comparison).collect();
         comparisons.iter().for_each(|comparison| assert_words_and_intervals_agree(comparison));
         let share = |is_said: &dyn Fn(&Comparison) -> bool| {
             f64::from(u8::from(comparisons.iter().any(|comparison| is_said(comparison)))) / EXPERIMENTS as f64

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use semfocus_analysis::evidence::accuracy::Split;
 use semfocus_analysis::evidence::across::MECHANISM_AXIS;
-use semfocus_analysis::evidence::claim::{Answer, Checked, Claim};
+use semfocus_analysis::evidence::claim::{Answer, Checked};
 use semfocus_analysis::evidence::comparison::Comparison;
-use semfocus_analysis::evidence::robustness::{Robustness, point_name, robustness};
+use semfocus_analysis::evidence::robustness::{Robustness, point_name};
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
@@ -18,104 +18,77 @@ use crate::text::{counted, paragraph};
 
 /// A mechanism at one grid point, for `--json`.
 #[derive(Serialize)]
-pub(crate) struct Row {
-    mechanism: String,
+pub(crate) struct Row<'a> {
+    #[serde(flatten)]
+    of: &'a MechanismEvidence,
     /// What it is compared with.
-    baseline: String,
-    point: Vec<(String, String)>,
-    seeds: usize,
-    planned: usize,
-    unfinished: usize,
-    diverged: usize,
-    reached: usize,
-    median_epochs_to_target: Option<f64>,
-    restricted_mean_epochs: Option<f64>,
+    baseline: &'a str,
+    point: &'a [(String, String)],
     horizon: f64,
     /// Epochs of the baseline / epochs of the mechanism, or a bound on it.
     speedup: Option<f64>,
     speedup_kind: Option<&'static str>,
-    best_heldout_accuracy: Option<f64>,
-    last_heldout_accuracy: Option<f64>,
-    mean_heldout_accuracy: Option<f64>,
-    generalisation_gap: Option<f64>,
-    best_test_accuracy: Option<f64>,
-    /// Trials that are clearly above the majority class on held-out examples.
-    above_majority: usize,
     /// What the experiment expects of the mechanism, and what the results say about it.
-    expected: Vec<Checked>,
+    expected: Vec<&'a Checked>,
     /// In words.
     verdict: String,
     learning: Option<Learning>,
     generalisation: Option<Generalisation>,
-    versus_full: Option<Comparison>,
+    versus_baseline: Option<&'a Comparison>,
 }
 
 /// All rows of a run.
-pub(crate) fn rows(evidence: &Evidence) -> Vec<Row> {
-    let claim = Claim::new(evidence);
-    let of_point = |point: &PointEvidence| -> Vec<Row> {
-        point.mechanisms.iter().map(|mechanism| row(mechanism, point, evidence, &claim)).collect()
-    };
-    evidence.points.iter().flat_map(of_point).collect()
+pub(crate) fn rows(evidence: &Evidence) -> Vec<Row<'_>> {
+    let all = evidence.points.iter().flat_map(|point| point.compared().map(move |compared| (point, compared)));
+    all.map(|(point, (mechanism, comparison))| Row::new(mechanism, comparison, point, evidence)).collect()
 }
 
 /// One row for each pair of mechanisms.
-pub(crate) fn rows_of_pairs(evidence: &Evidence) -> Vec<Row> {
-    let claim = Claim::new(evidence);
-    let of_point = |point: &PointEvidence| -> Vec<Row> {
-        let of_pair = |(name, comparison): (&str, Comparison)| {
-            let mechanism = point.mechanisms.iter().find(|other| other.mechanism == name)?;
-            let mechanism = MechanismEvidence { versus_full: Some(comparison), ..mechanism.clone() };
-            Some(row(&mechanism, point, evidence, &claim))
-        };
-        point.all_pairs().into_iter().filter_map(of_pair).collect()
-    };
-    evidence.points.iter().flat_map(of_point).collect()
+pub(crate) fn rows_of_pairs(evidence: &Evidence) -> Vec<Row<'_>> {
+    let all = evidence.points.iter().flat_map(|point| point.all_pairs().iter().map(move |pair| (point, pair)));
+    all.filter_map(|(point, (name, comparison))| {
+        let mechanism = point.mechanisms.iter().find(|other| other.mechanism == *name)?;
+        Some(Row::new(mechanism, Some(comparison), point, evidence))
+    })
+    .collect()
 }
 
-fn row(mechanism: &MechanismEvidence, point: &PointEvidence, evidence: &Evidence, claim: &Claim) -> Row {
-    let versus_full = mechanism.versus_full.clone();
-    let is_about = |checked: &&Checked| checked.expectation.split(' ').next() == Some(&mechanism.mechanism);
-    let ratio = versus_full.as_ref().and_then(|comparison| comparison.epochs).map(|speedup| speedup.ratio);
-    Row {
-        mechanism: mechanism.mechanism.clone(),
-        baseline: versus_full.as_ref().map_or_else(|| evidence.baseline.clone(), |found| found.baseline.clone()),
-        point: point.point.clone(),
-        seeds: mechanism.seeds,
-        planned: mechanism.planned,
-        unfinished: mechanism.unfinished,
-        diverged: mechanism.diverged,
-        reached: mechanism.reached,
-        median_epochs_to_target: mechanism.median_epochs_to_target,
-        restricted_mean_epochs: mechanism.restricted_mean_epochs.map(|mean| mean.mean),
-        horizon: point.horizon,
-        speedup: ratio.map(Ratio::value),
-        speedup_kind: ratio.map(|ratio| match ratio {
-            Ratio::Exactly(_) => "exactly",
-            Ratio::MoreThan(_) => "more_than",
-            Ratio::LessThan(_) => "less_than",
-        }),
-        best_heldout_accuracy: mechanism.best_heldout_accuracy,
-        last_heldout_accuracy: mechanism.last_heldout_accuracy,
-        mean_heldout_accuracy: mechanism.mean_heldout_accuracy,
-        generalisation_gap: mechanism.generalisation_gap,
-        best_test_accuracy: mechanism.best_test_accuracy,
-        above_majority: mechanism.above_majority,
-        expected: claim.checked.iter().filter(is_about).cloned().collect(),
-        verdict: verdict(mechanism, evidence),
-        learning: versus_full.as_ref().map(|comparison| comparison.learning.finding),
-        generalisation: versus_full.as_ref().map(|comparison| comparison.generalisation.finding),
-        versus_full,
+impl<'a> Row<'a> {
+    fn new(
+        of: &'a MechanismEvidence,
+        versus_baseline: Option<&'a Comparison>,
+        at: &'a PointEvidence,
+        evidence: &'a Evidence,
+    ) -> Self {
+        let is_about = |checked: &&Checked| checked.expectation.split(' ').next() == Some(&of.mechanism);
+        let ratio = versus_baseline.and_then(|comparison| comparison.epochs).map(|speedup| speedup.ratio);
+        Row {
+            of,
+            baseline: versus_baseline.map_or(&evidence.baseline, |comparison| &comparison.baseline),
+            point: &at.point,
+            horizon: at.horizon,
+            speedup: ratio.map(Ratio::value),
+            speedup_kind: ratio.map(|ratio| match ratio {
+                Ratio::Exactly(_) => "exactly",
+                Ratio::MoreThan(_) => "more_than",
+                Ratio::LessThan(_) => "less_than",
+            }),
+            expected: evidence.claim().checked.iter().filter(is_about).collect(),
+            verdict: verdict(&of.mechanism, versus_baseline, evidence),
+            learning: versus_baseline.map(|comparison| comparison.learning.finding),
+            generalisation: versus_baseline.map(|comparison| comparison.generalisation.finding),
+            versus_baseline,
+        }
     }
 }
 
 /// The verdict in words.
-fn verdict(mechanism: &MechanismEvidence, evidence: &Evidence) -> String {
-    match &mechanism.versus_full {
+fn verdict(mechanism: &str, comparison: Option<&Comparison>, evidence: &Evidence) -> String {
+    match comparison {
         // That nothing learned anything is said once, at the top.
         Some(comparison) if evidence.has_learned_nothing() => comparison.learning.words.clone(),
         Some(Comparison { learning, generalisation, .. }) => format!("{}; {}", learning.words, generalisation.words),
-        None if mechanism.mechanism == evidence.baseline => "the baseline".to_owned(),
+        None if mechanism == evidence.baseline => "the baseline".to_owned(),
         None => "nothing to compare yet".to_owned(),
     }
 }
@@ -134,7 +107,7 @@ pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Resu
     for warning in evidence.warnings() {
         paragraph(out, "note       ", &warning)?;
     }
-    let claim = Claim::new(evidence);
+    let claim = evidence.claim();
     if let (Some(sentence), Some(answer)) = (claim.sentence(), claim.answer) {
         paragraph(out, "answer     ", &sentence.replacen(answer.name(), &coloured(answer), 1))?;
     }
@@ -143,7 +116,7 @@ pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Resu
         paragraph(out, "           ", &format!("{expectation}: {}; {reason}", coloured(*answer)))?;
     }
     if !claim.text.is_empty() {
-        let unchecked = claim.unchecked.map_or(String::new(), |why| format!(" (not checked: {why})"));
+        let unchecked = claim.unchecked.as_ref().map_or(String::new(), |why| format!(" (not checked: {why})"));
         paragraph(out, "claim      ", &format!("\"{}\"{unchecked}", claim.text))?;
     }
     Ok(())
@@ -172,7 +145,7 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
 
 /// At how many points of a grid each mechanism is faster or slower, and each mechanism at its best point.
 fn print_over_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    for Robustness { mechanism, points, faster, slower, min, max } in robustness(evidence) {
+    for Robustness { mechanism, points, faster, slower, min, max } in evidence.robustness() {
         let range = match (min, max) {
             (Some((min, at)), Some((max, to))) if at != to => format!("; speed-up from {min} ({at}) to {max} ({to})"),
             (Some((only, at)), _) => format!("; speed-up {only}, only known for {at}"),
@@ -206,18 +179,20 @@ fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &m
     let goal = to_goal(evidence);
     writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
     print_heading(evidence, width, out)?;
-    for mechanism in &point.mechanisms {
-        print_row(mechanism, evidence.unit(), width, out)?;
+    for (mechanism, comparison) in point.compared() {
+        print_row(mechanism, comparison, evidence.unit(), width, out)?;
     }
     print_notes(&point.mechanisms, out)?;
     writeln!(out)?;
     // That nothing learned anything has been said.
-    let is_compared = |row: &&MechanismEvidence| row.versus_full.is_some() && !evidence.has_learned_nothing();
-    let compared: Vec<&MechanismEvidence> = point.mechanisms.iter().filter(is_compared).collect();
-    for mechanism in &compared {
-        paragraph(out, &format!("{:width$}  ", mechanism.mechanism), &verdict(mechanism, evidence))?;
+    let mut compared = point.compared().filter(|(_, comparison)| comparison.is_some()).peekable();
+    if compared.peek().is_none() || evidence.has_learned_nothing() {
+        return Ok(());
     }
-    if compared.is_empty() { Ok(()) } else { writeln!(out) }
+    for (MechanismEvidence { mechanism, .. }, comparison) in compared {
+        paragraph(out, &format!("{mechanism:width$}  "), &verdict(mechanism, comparison, evidence))?;
+    }
+    writeln!(out)
 }
 
 /// What the rows of a table are.
@@ -241,19 +216,19 @@ fn print_heading(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::
 
 /// Each mechanism at its own best point, if there is a grid.
 fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    let Some(BestOfGrid { mechanisms, split }) = BestOfGrid::new(evidence) else { return Ok(()) };
+    let Some(BestOfGrid { mechanisms, split }) = evidence.best_of_grid() else { return Ok(()) };
     writeln!(out)?;
     let goal = to_goal(evidence);
     writeln!(out, "each mechanism at its best point")?;
     writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
     print_heading(evidence, width, out)?;
-    for Tuned { evidence: mechanism, .. } in &mechanisms {
-        print_row(mechanism, evidence.unit(), width, out)?;
+    for Tuned { evidence: mechanism, versus_baseline, .. } in mechanisms {
+        print_row(mechanism, versus_baseline.as_ref(), evidence.unit(), width, out)?;
     }
     writeln!(out)?;
-    for Tuned { point, evidence: mechanism } in &mechanisms {
-        let text = format!("{}: {}", point_name(point), verdict(mechanism, evidence));
-        paragraph(out, &format!("{:width$}  ", mechanism.mechanism), &text)?;
+    for Tuned { point, evidence: MechanismEvidence { mechanism, .. }, versus_baseline } in mechanisms {
+        let text = format!("{}: {}", point_name(point), verdict(mechanism, versus_baseline.as_ref(), evidence));
+        paragraph(out, &format!("{mechanism:width$}  "), &text)?;
     }
     writeln!(out)?;
     let text = match split {
@@ -278,7 +253,7 @@ pub(crate) fn print_pairs(evidence: &Evidence, out: &mut dyn Write) -> io::Resul
         let pairs = point.all_pairs();
         let title = |mechanism: &str, comparison: &Comparison| format!("{mechanism} against {}", comparison.baseline);
         let width = pairs.iter().map(|(name, pair)| title(name, pair).chars().count()).max().unwrap_or(0);
-        for (mechanism, comparison) in &pairs {
+        for (mechanism, comparison) in pairs {
             let generalisation = match evidence.has_learned_nothing() {
                 true => String::new(),
                 false => format!("; {}", comparison.generalisation.words),
@@ -307,7 +282,13 @@ fn goal_name(evidence: &Evidence) -> String {
     evidence.goal.to_string()
 }
 
-fn print_row(row: &MechanismEvidence, unit: Unit, width: usize, out: &mut dyn Write) -> io::Result<()> {
+fn print_row(
+    row: &MechanismEvidence,
+    comparison: Option<&Comparison>,
+    unit: Unit,
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let median = match row.median_epochs_to_target.map(|epochs| unit.count(epochs)) {
         _ if row.seeds == 0 => "–".to_owned(),
         Some(time) if time.fract() == 0.0 => format!("{time:.0}"),
@@ -317,7 +298,7 @@ fn print_row(row: &MechanismEvidence, unit: Unit, width: usize, out: &mut dyn Wr
     // A trial that diverged in its first epoch has not reached the target either.
     let trials = row.seeds.max(row.planned - row.unfinished);
     let reached = format!("{} of {trials}", row.reached);
-    let ratio = row.versus_full.as_ref().and_then(|comparison| comparison.epochs);
+    let ratio = comparison.and_then(|comparison| comparison.epochs);
     let ratio = ratio.map_or_else(|| "–".to_owned(), |speedup| speedup.ratio.to_string());
     let percent = |accuracy: Option<f64>| accuracy.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
     let (best, last) = (percent(row.best_heldout_accuracy), percent(row.last_heldout_accuracy));
@@ -356,8 +337,8 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
             "p",
             "Holm"
         )?;
-        for mechanism in &point.mechanisms {
-            let Some(comparison) = &mechanism.versus_full else { continue };
+        for (mechanism, comparison) in point.compared() {
+            let Some(comparison) = comparison else { continue };
             let ratio = |speedup: Option<Speedup>| speedup.map_or_else(|| "–".to_owned(), |s| s.ratio.to_string());
             let epochs = match comparison.epochs {
                 Some(Speedup { ratio, interval: Some(interval) }) => {

@@ -19,7 +19,7 @@ const SHOWN: (f64, f64) = (-0.75, 1.75);
 
 /// None if the run has no controls.
 pub fn section(evidence: &Evidence) -> Option<Section> {
-    let all: Vec<Causes> = evidence.points.iter().filter_map(|point| Causes::new(point, None)).collect();
+    let all = evidence.causes();
     let first = all.first()?;
     let is_grid = evidence.points.len() > 1;
     let pictures = all.iter().enumerate().filter_map(|(index, causes)| {
@@ -30,12 +30,12 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
         id: "causes",
         title: "Causes",
         findings: html! {
-            @for causes in &all { (findings(causes)) }
+            @for causes in all { (findings(causes)) }
             details { summary { "Rules for these statements" } p { (CAUSES_RULE) } }
         },
         pictures: pictures.collect(),
         after_pictures: meanings(first),
-        tables: vec![table(evidence, &all)],
+        tables: vec![table(evidence, all)],
     })
 }
 

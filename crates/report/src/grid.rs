@@ -76,7 +76,7 @@ pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
         tuned: &'a Tuned,
         unit: Unit,
     }
-    let BestOfGrid { mechanisms, split } = BestOfGrid::new(evidence)?;
+    let BestOfGrid { mechanisms, split } = evidence.best_of_grid()?;
     let unit = evidence.unit();
     let rows: Vec<Row> = mechanisms.iter().map(|tuned| Row { tuned, unit }).collect();
     let columns = [
@@ -85,7 +85,7 @@ pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
         number("reached", "reached", |row| Cell::text(row.tuned.evidence.reached)),
         number(to_target(unit), "median_epochs_to_target", |row| median_time(&row.tuned.evidence, row.unit)),
         number("speed-up", "speedup_epochs", |row| {
-            Cell::speedup(row.tuned.evidence.versus_full.as_ref().and_then(|comparison| comparison.epochs))
+            Cell::speedup(row.tuned.versus_baseline.as_ref().and_then(|comparison| comparison.epochs))
         }),
         number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.tuned.evidence.best_heldout_accuracy)),
         number("test", "best_test_accuracy", |row| Cell::percent(row.tuned.evidence.best_test_accuracy)),

@@ -185,7 +185,8 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
         ),
         charts::survival(unit.singular(), "target not reached", &survivals),
     ));
-    let estimates: Vec<Estimate> = point.mechanisms.iter().filter_map(|m| estimate(m, m.mechanism.clone())).collect();
+    let estimates: Vec<Estimate> =
+        point.mechanisms.iter().filter_map(|m| estimate(point, &m.mechanism, m.mechanism.clone())).collect();
     if !estimates.is_empty() {
         pictures.push(picture(
             "speedup",
@@ -254,7 +255,9 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         .points
         .iter()
         .flat_map(|point| point.mechanisms.iter().map(move |mechanism| (point, mechanism)))
-        .filter_map(|(point, mechanism)| estimate(mechanism, at_point(&mechanism.mechanism, &point.point)))
+        .filter_map(|(point, mechanism)| {
+            estimate(point, &mechanism.mechanism, at_point(&mechanism.mechanism, &point.point))
+        })
         .collect();
     if !estimates.is_empty() {
         let figure = charts::intervals(speedup_axis(unit), 1.0, &estimates);
@@ -359,8 +362,8 @@ fn bands(steps: &[Step]) -> Vec<(f64, f64, f64)> {
 }
 
 /// The speed-up of a mechanism as a row with this name.
-fn estimate(mechanism: &MechanismEvidence, name: String) -> Option<Estimate> {
-    let speedup = mechanism.versus_full.as_ref()?.epochs?;
+fn estimate(point: &PointEvidence, mechanism: &str, name: String) -> Option<Estimate> {
+    let speedup = point.versus_baseline(mechanism)?.epochs?;
     let interval = match (speedup.ratio, speedup.interval) {
         (Ratio::Exactly(_), Some(interval)) => Some((End::At(interval.low), End::At(interval.high))),
         (Ratio::Exactly(_), None) => None,
@@ -368,7 +371,7 @@ fn estimate(mechanism: &MechanismEvidence, name: String) -> Option<Estimate> {
         (Ratio::LessThan(value), _) => Some((End::Open, End::At(value))),
     };
     Some(Estimate {
-        series: Series { name, style: palette::style(&mechanism.mechanism) },
+        series: Series { name, style: palette::style(mechanism) },
         value: speedup.ratio.value(),
         interval,
         bound: !matches!(speedup.ratio, Ratio::Exactly(_)),

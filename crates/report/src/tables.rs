@@ -1,18 +1,17 @@
 //! The tables of a run.
 
-use semfocus_analysis::evidence::robustness::{Robustness, robustness};
+use semfocus_analysis::evidence::robustness::Robustness;
 use semfocus_analysis::evidence::verdict::p_text;
-use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed, Unit};
+use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed, PointEvidence, Unit};
 use semfocus_analysis::stats::{Interval, TimeToTarget};
 
 use crate::pictures::target_words;
-use crate::table::Point;
 pub use crate::table::{Cell, Heading, Table};
 pub(crate) use crate::table::{number, text, to_csv, under, unless_zero};
 
 /// The tables of every report. Sections add their own.
 pub fn tables(evidence: &Evidence) -> Vec<Table> {
-    let mut tables = vec![mechanisms(evidence), against_full(evidence)];
+    let mut tables = vec![mechanisms(evidence), against_baseline(evidence)];
     if evidence.points.len() > 1 {
         tables.extend(crate::grid::best_table(evidence));
         tables.push(robustness_table(evidence));
@@ -23,14 +22,14 @@ pub fn tables(evidence: &Evidence) -> Vec<Table> {
 
 /// A mechanism at a point of the grid.
 struct AtPoint<'a> {
-    point: &'a Point,
+    at: &'a PointEvidence,
     evidence: &'a MechanismEvidence,
     unit: Unit,
 }
 
 fn at_points(evidence: &Evidence) -> impl Iterator<Item = AtPoint<'_>> {
     let (points, unit) = (evidence.points.iter(), evidence.unit());
-    points.flat_map(move |at| at.mechanisms.iter().map(move |evidence| AtPoint { point: &at.point, evidence, unit }))
+    points.flat_map(move |at| at.mechanisms.iter().map(move |evidence| AtPoint { at, evidence, unit }))
 }
 
 /// A heading that several columns share.
@@ -83,7 +82,7 @@ fn mechanisms(evidence: &Evidence) -> Table {
     );
     let rows: Vec<AtPoint> = at_points(evidence).collect();
     Table::new("mechanisms", "Mechanisms", caption, &columns, &rows)
-        .with_points(evidence, rows.iter().map(|row| row.point))
+        .with_points(evidence, rows.iter().map(|row| &row.at.point[..]))
 }
 
 /// A number of epochs. The page shows it in the unit, data files keep the epochs.
@@ -114,7 +113,7 @@ fn horizons(evidence: &Evidence) -> String {
     }
 }
 
-fn against_full(evidence: &Evidence) -> Table {
+fn against_baseline(evidence: &Evidence) -> Table {
     const IN_POINTS: &str = "held-out accuracy, points";
     const TEST_OF_POINTS: &str = "test of held-out accuracy";
     use semfocus_analysis::evidence::Comparison;
@@ -181,8 +180,8 @@ fn against_full(evidence: &Evidence) -> Table {
         ),
     ];
     let row = |at| {
-        let AtPoint { evidence, .. } = &at;
-        let comparison = evidence.versus_full.as_ref()?;
+        let AtPoint { at: point, evidence, .. } = &at;
+        let comparison = point.versus_baseline(&evidence.mechanism)?;
         let accuracy = comparison.accuracy.as_ref();
         Some(Row {
             at,
@@ -199,8 +198,8 @@ fn against_full(evidence: &Evidence) -> Table {
         Log-rank test: permutation test of the time to the target, before and after Holm's correction. Held-out accuracy: \
         mean paired difference in the best one, in percentage points (test accuracy, if there are test examples), with its \
         interval, the p-value that belongs to it, and the same after Holm's correction.";
-    Table::new("against-full", "Against full attention", caption, &columns, &rows)
-        .with_points(evidence, rows.iter().map(|row| row.at.point))
+    Table::new("against-baseline", "Against full attention", caption, &columns, &rows)
+        .with_points(evidence, rows.iter().map(|row| &row.at.at.point[..]))
 }
 
 fn robustness_table(evidence: &Evidence) -> Table {
@@ -229,7 +228,7 @@ fn robustness_table(evidence: &Evidence) -> Table {
     let caption = "Points of the grid at which a mechanism learns faster or slower than full attention, including those where \
         all seeds agree but are too few for a significance test; the smallest and the largest speed-up, and where \
         they occur.";
-    Table::new("robustness", "How the speed-up varies over the grid", caption, &columns, &robustness(evidence))
+    Table::new("robustness", "How the speed-up varies over the grid", caption, &columns, evidence.robustness())
 }
 
 fn trials(evidence: &Evidence) -> Table {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use semfocus_analysis::evidence::claim::Claim;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::{AnyName, Experiment, Request, Scale, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
@@ -163,10 +162,9 @@ fn verdicts_from_the_record_are_those_of_the_run() {
     let store = record(scratch.path());
     let kept = RecordedRun::read(&scratch.path().join("record/data/small"), &AnyName).unwrap().evidence;
     let whole = Evidence::read(&store, GOAL).unwrap();
-    assert_eq!(Claim::new(&kept), Claim::new(&whole));
+    assert_eq!(kept.claim(), whole.claim());
     let comparisons = |evidence: &Evidence| -> Vec<(String, String)> {
-        let all = evidence.points.iter().flat_map(|point| &point.mechanisms);
-        let compared = all.filter_map(|mechanism| mechanism.versus_full.as_ref());
+        let compared = evidence.points.iter().flat_map(|point| point.compared()).filter_map(|(_, found)| found);
         compared.map(|found| (found.learning.words.clone(), found.generalisation.words.clone())).collect()
     };
     assert_eq!(comparisons(&kept), comparisons(&whole));

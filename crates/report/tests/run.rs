@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_analysis::stats::permutation_tests;
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_figure::{Background, Mark};
 use semfocus_fixture::{self as fixture, Fixture};
@@ -69,7 +70,7 @@ fn everything_is_written_beside_the_run() {
     let scratch = scratch("whole");
     let written = write(&finished(&scratch.0));
     assert_eq!(written.figures, ["curves", "survival", "speedup", "seeds"]);
-    assert_eq!(written.tables, ["mechanisms", "against-full", "trials"]);
+    assert_eq!(written.tables, ["mechanisms", "against-baseline", "trials"]);
     assert_eq!(written.missing, 0);
     for name in &written.figures {
         let read = |kind: &str| std::fs::read(scratch.0.join(format!("figures/{name}.{kind}"))).unwrap();
@@ -192,7 +193,7 @@ fn the_same_run_gives_the_same_bytes() {
         "figures/curves.svg",
         "figures/seeds.png",
         "figures/survival.pdf",
-        "tables/against-full.csv",
+        "tables/against-baseline.csv",
         "tables/mechanisms.md",
     ] {
         let read = |scratch: &Scratch| std::fs::read(scratch.0.join(file)).unwrap();
@@ -271,7 +272,7 @@ fn a_grid_gets_small_multiples() {
         written.figures,
         ["grid-training-accuracy", "grid-training-loss", "grid-heldout-accuracy", "grid-map", "grid-speedup"]
     );
-    assert_eq!(written.tables, ["mechanisms", "against-full", "best-of-grid", "robustness", "trials"]);
+    assert_eq!(written.tables, ["mechanisms", "against-baseline", "best-of-grid", "robustness", "trials"]);
     let page = std::fs::read_to_string(&written.page).unwrap();
     assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<b>&"), "text is text");
     assert!(page.contains("activation = gelu"));
@@ -416,7 +417,11 @@ fn controls_get_a_section_with_a_figure() {
         "sparsemax",
     ];
     let store = fixture::store(&scratch.0, &experiment("even-pairs", &mechanisms, 8), with_controls).unwrap();
-    let written = write(&store);
+    let before = permutation_tests();
+    let evidence = Evidence::read(&store, GOAL).unwrap();
+    assert_eq!((evidence.causes().len(), permutation_tests() - before), (1, 1), "`explain` compares nothing else");
+    let written = semfocus_report::write(&store, &evidence).unwrap();
+    assert_eq!(permutation_tests() - before, 1 + 14, "one more for each mechanism but full attention");
     assert!(written.figures.contains(&"causes".to_owned()) && written.tables.contains(&"causes".to_owned()));
     let page = std::fs::read_to_string(&written.page).unwrap();
     for words in [

@@ -2,7 +2,7 @@
 
 use semfocus_core::Point;
 
-use super::{Evidence, Observed, PointEvidence};
+use super::{Concluded, Evidence, Observed, PointEvidence};
 
 /// The name of the first axis of a comparison of runs, whose values are the mechanisms.
 pub const MECHANISM_AXIS: &str = "mechanism";
@@ -30,7 +30,8 @@ impl Evidence {
         (experiment.name, experiment.mechanisms) = (names.join(", "), names);
         experiment.notes.clear();
         let damage = runs.iter().flat_map(|(_, run)| run.damage.iter().cloned()).collect();
-        let across = Evidence { experiment, goal: first.goal, baseline: baseline.clone(), points, damage };
+        let (goal, baseline, concluded) = (first.goal, baseline.clone(), Concluded::default());
+        let across = Evidence { experiment, goal, baseline, points, damage, concluded };
         (!across.points.is_empty()).then_some(across)
     }
 }

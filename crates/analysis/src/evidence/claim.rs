@@ -124,8 +124,8 @@ impl Claim {
 /// What a run says about an expectation, whether its experiment has it or not.
 pub fn check(evidence: &Evidence, expectation: &Expectation) -> Checked {
     let at = |point: &PointEvidence| {
-        let mechanism = point.mechanisms.iter().find(|other| other.mechanism == expectation.mechanism)?;
-        Some(mechanism.versus_full.as_ref().map(|comparison| answer(expectation.outcome, comparison)))
+        let (_, comparison) = point.compared().find(|(other, _)| other.mechanism == expectation.mechanism)?;
+        Some(comparison.map(|comparison| answer(expectation.outcome, comparison)))
     };
     let found: Vec<(&PointEvidence, Option<(Answer, String)>)> =
         evidence.points.iter().filter_map(|point| Some((point, at(point)?))).collect();

@@ -102,6 +102,24 @@ fn times<'a>(pairs: &[Pair<'a>], side: fn(&Pair<'a>) -> &'a Measures) -> Vec<Tim
     pairs.iter().map(|pair| side(pair).time_to_target).collect()
 }
 
+fn epochs(measures: &Measures) -> Option<f64> {
+    Some(measures.time_to_target.time)
+}
+
+/// None if an amount is not known of all trials.
+fn speedup(pairs: &[Pair], amount: fn(&Measures) -> Option<f64>) -> Option<Speedup> {
+    let costs = pairs.iter().map(|pair| {
+        let side = |m: &Measures| Some(Cost { amount: amount(m)?, reached: m.time_to_target.reached });
+        Some((side(pair.baseline)?, side(pair.mechanism)?))
+    });
+    Speedup::new(&costs.collect::<Option<Vec<(Cost, Cost)>>>()?)
+}
+
+/// How many times fewer epochs a mechanism needs than a baseline, without any test. None for the baseline itself.
+pub(super) fn speedup_in_epochs(mechanism: &str, baseline: &str, trials: &[Observed]) -> Option<Speedup> {
+    if mechanism == baseline { None } else { speedup(&pairs(mechanism, baseline, trials), epochs) }
+}
+
 /// The comparison before the correction for several comparisons, and therefore without verdicts.
 fn compare(mechanism: &str, baseline: &str, trials: &[Observed], horizon: f64) -> Option<Comparison> {
     let pairs = pairs(mechanism, baseline, trials);
@@ -109,13 +127,7 @@ fn compare(mechanism: &str, baseline: &str, trials: &[Observed], horizon: f64) -
         return None;
     }
     let (first, second) = (times(&pairs, |pair| pair.mechanism), times(&pairs, |pair| pair.baseline));
-    let speedup = |amount: fn(&Measures) -> Option<f64>| {
-        let costs = pairs.iter().map(|pair| {
-            let side = |m: &Measures| Some(Cost { amount: amount(m)?, reached: m.time_to_target.reached });
-            Some((side(pair.baseline)?, side(pair.mechanism)?))
-        });
-        Speedup::new(&costs.collect::<Option<Vec<(Cost, Cost)>>>()?)
-    };
+    let speedup = |amount| speedup(&pairs, amount);
     let restricted = |times: &[TimeToTarget]| KaplanMeier::new(times).restricted_mean(horizon).map(|m| m.mean);
     let log_rank = permuted_log_rank(&first, &second, SEED);
     let over: Vec<(&Measures, &Measures)> =
@@ -124,7 +136,7 @@ fn compare(mechanism: &str, baseline: &str, trials: &[Observed], horizon: f64) -
         baseline: baseline.to_owned(),
         pairs: pairs.len(),
         reached: first.iter().chain(&second).filter(|time| time.reached).count(),
-        epochs: speedup(|measures| Some(measures.time_to_target.time)),
+        epochs: speedup(epochs),
         flops: speedup(|measures| measures.flops),
         seconds: speedup(|measures| Some(measures.seconds)),
         log_rank,

@@ -26,13 +26,20 @@ pub mod tuned;
 pub mod unit;
 pub mod verdict;
 
+use std::sync::OnceLock;
+
 use semfocus_core::{Experiment, Goal, Metric, Point};
 use semfocus_store::{Contents, State, Store, StoredTrial};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::stats::{KaplanMeier, RestrictedMean, median};
+use causes::Causes;
+use claim::Claim;
 pub use comparison::Comparison;
 pub use measures::Measures;
+use robustness::Robustness;
+use speedup::Speedup;
+use tuned::BestOfGrid;
 pub use unit::Unit;
 
 pub use semfocus_core::BASELINE;
@@ -70,6 +77,7 @@ pub struct MechanismEvidence {
     /// Epochs of the longest trial: trials that have not reached the target need more.
     pub epochs: usize,
     /// Mean epochs to the target, where every trial counts only up to [`PointEvidence::horizon`].
+    #[serde(serialize_with = "mean_only")]
     pub restricted_mean_epochs: Option<RestrictedMean>,
     /// Median over the seeds of a trial's best held-out accuracy.
     pub best_heldout_accuracy: Option<f64>,
@@ -86,11 +94,9 @@ pub struct MechanismEvidence {
     /// Share of trials that have not reached the target, epoch by epoch.
     #[serde(skip)]
     pub survival: KaplanMeier,
-    /// None for the baseline itself, or without a common seed.
-    pub versus_full: Option<Comparison>,
 }
 
-/// All mechanisms at one point of the grid.
+/// All mechanisms at one point of the grid. Comparisons are made when they are first asked for, and once.
 #[derive(Clone, Debug)]
 pub struct PointEvidence {
     /// Values on the axes of the grid.
@@ -101,9 +107,12 @@ pub struct PointEvidence {
     pub mechanisms: Vec<MechanismEvidence>,
     /// In the order of the plan.
     pub trials: Vec<Observed>,
+    baseline: String,
+    comparisons: OnceLock<Vec<Option<Comparison>>>,
+    pairs: OnceLock<Vec<(String, Comparison)>>,
 }
 
-/// What a run shows.
+/// What a run shows. Reading it is cheap; what takes statistical tests is computed when it is first asked for, and once.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// As stored with the run.
@@ -116,6 +125,16 @@ pub struct Evidence {
     pub points: Vec<PointEvidence>,
     /// What cannot be read or is damaged and was left out, in words.
     pub damage: Vec<String>,
+    concluded: Concluded,
+}
+
+/// What follows from the evidence and has been asked for.
+#[derive(Clone, Debug, Default)]
+struct Concluded {
+    claim: OnceLock<Claim>,
+    causes: OnceLock<Vec<Causes>>,
+    robustness: OnceLock<Vec<Robustness>>,
+    best_of_grid: OnceLock<Option<BestOfGrid>>,
 }
 
 /// Why a run cannot be evaluated.
@@ -167,7 +186,29 @@ impl Evidence {
             .into_iter()
             .map(|(point, trials)| PointEvidence::new(point, mechanisms, &baseline, trials))
             .collect();
-        Ok(Evidence { experiment, goal, baseline, points, damage: damage.iter().map(ToString::to_string).collect() })
+        let damage = damage.iter().map(ToString::to_string).collect();
+        Ok(Evidence { experiment, goal, baseline, points, damage, concluded: Concluded::default() })
+    }
+
+    /// Whether the experiment's claim holds.
+    pub fn claim(&self) -> &Claim {
+        self.concluded.claim.get_or_init(|| Claim::new(self))
+    }
+
+    /// What causes the speed-up of top-k attention, at every point that has controls.
+    pub fn causes(&self) -> &[Causes] {
+        let find = || self.points.iter().filter_map(|point| Causes::new(point, None)).collect();
+        self.concluded.causes.get_or_init(find)
+    }
+
+    /// How the speed-up of each mechanism but the baseline varies over the grid; empty without a grid.
+    pub fn robustness(&self) -> &[Robustness] {
+        self.concluded.robustness.get_or_init(|| robustness::robustness(self))
+    }
+
+    /// Each mechanism at its own best point. None without a grid or results.
+    pub fn best_of_grid(&self) -> Option<&BestOfGrid> {
+        self.concluded.best_of_grid.get_or_init(|| BestOfGrid::new(self)).as_ref()
     }
 
     /// Trials that have neither finished nor diverged: waiting, running, interrupted or failed.
@@ -235,24 +276,52 @@ impl PointEvidence {
     /// What trials at one point show.
     pub fn new(point: Point, mechanisms: &[String], baseline: &str, trials: Vec<Observed>) -> Self {
         let horizon = horizon(&trials);
-        let mut of_mechanisms: Vec<MechanismEvidence> =
+        let of_mechanisms =
             mechanisms.iter().map(|mechanism| MechanismEvidence::new(mechanism, &trials, horizon)).collect();
-        let wanted: Vec<(&str, &str)> = mechanisms.iter().map(|mechanism| (mechanism.as_str(), baseline)).collect();
-        let compared = comparison::compare_all(&wanted, &trials, horizon);
-        for (mechanism, comparison) in of_mechanisms.iter_mut().zip(compared) {
-            mechanism.versus_full = comparison;
+        PointEvidence {
+            point,
+            horizon,
+            mechanisms: of_mechanisms,
+            trials,
+            baseline: baseline.to_owned(),
+            comparisons: OnceLock::new(),
+            pairs: OnceLock::new(),
         }
-        PointEvidence { point, horizon, mechanisms: of_mechanisms, trials }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.mechanisms.iter().map(|mechanism| mechanism.mechanism.as_str()).collect()
+    }
+
+    /// Each mechanism and how it compares with the baseline: not at all if it is the baseline itself, or without a common seed.
+    pub fn compared(&self) -> impl Iterator<Item = (&MechanismEvidence, Option<&Comparison>)> {
+        let comparisons = self.comparisons.get_or_init(|| {
+            let wanted: Vec<(&str, &str)> = self.names().into_iter().map(|name| (name, &*self.baseline)).collect();
+            comparison::compare_all(&wanted, &self.trials, self.horizon)
+        });
+        self.mechanisms.iter().zip(comparisons.iter().map(Option::as_ref))
+    }
+
+    /// A mechanism compared with the baseline. None for the baseline itself, or without a common seed.
+    pub fn versus_baseline(&self, mechanism: &str) -> Option<&Comparison> {
+        self.compared().find(|(of, _)| of.mechanism == mechanism)?.1
+    }
+
+    /// How many times fewer epochs a mechanism needs than the baseline, without any test.
+    pub fn speedup(&self, mechanism: &str) -> Option<Speedup> {
+        comparison::speedup_in_epochs(mechanism, &self.baseline, &self.trials)
     }
 
     /// Every mechanism compared with every earlier one, corrected for the number of pairs.
-    pub fn all_pairs(&self) -> Vec<(&str, Comparison)> {
-        let names: Vec<&str> = self.mechanisms.iter().map(|mechanism| mechanism.mechanism.as_str()).collect();
-        let earlier = |place: usize| names[..place].iter().map(move |baseline| (place, *baseline));
-        let wanted: Vec<(&str, &str)> =
-            (0..names.len()).flat_map(earlier).map(|(place, baseline)| (names[place], baseline)).collect();
-        let compared = comparison::compare_all(&wanted, &self.trials, self.horizon);
-        wanted.iter().zip(compared).filter_map(|((mechanism, _), found)| Some((*mechanism, found?))).collect()
+    pub fn all_pairs(&self) -> &[(String, Comparison)] {
+        self.pairs.get_or_init(|| {
+            let names = self.names();
+            let earlier = |place: usize| names[..place].iter().map(move |baseline| (place, *baseline));
+            let wanted: Vec<(&str, &str)> =
+                (0..names.len()).flat_map(earlier).map(|(place, baseline)| (names[place], baseline)).collect();
+            let compared = comparison::compare_all(&wanted, &self.trials, self.horizon);
+            wanted.iter().zip(compared).filter_map(|((name, _), found)| Some(((*name).to_owned(), found?))).collect()
+        })
     }
 
     /// Whether no trial reached the target or is clearly above the majority class.
@@ -264,6 +333,10 @@ impl PointEvidence {
     pub fn of_mechanism<'a>(&'a self, mechanism: &'a str) -> impl Iterator<Item = (&'a StoredTrial, &'a Measures)> {
         measured(&self.trials, mechanism)
     }
+}
+
+fn mean_only<S: Serializer>(value: &Option<RestrictedMean>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.map(|restricted| restricted.mean).serialize(serializer)
 }
 
 fn measured<'a>(trials: &'a [Observed], mechanism: &'a str) -> impl Iterator<Item = (&'a StoredTrial, &'a Measures)> {
@@ -314,7 +387,6 @@ impl MechanismEvidence {
                 .and_then(|accuracies| median(&accuracies)),
             above_majority: measures.iter().filter(|m| accuracy::is_learned(m.luck, trials.len())).count(),
             survival,
-            versus_full: None,
         }
     }
 }

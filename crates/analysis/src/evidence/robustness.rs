@@ -26,7 +26,7 @@ pub struct Robustness {
 }
 
 /// One entry for each mechanism but the baseline; empty without a grid.
-pub fn robustness(evidence: &Evidence) -> Vec<Robustness> {
+pub(super) fn robustness(evidence: &Evidence) -> Vec<Robustness> {
     if evidence.points.len() < 2 {
         return Vec::new();
     }
@@ -36,10 +36,7 @@ pub fn robustness(evidence: &Evidence) -> Vec<Robustness> {
             let compared: Vec<_> = evidence
                 .points
                 .iter()
-                .filter_map(|point| {
-                    let of = point.mechanisms.iter().find(|other| other.mechanism == *mechanism)?;
-                    Some((point_name(&point.point), of.versus_full.as_ref()?))
-                })
+                .filter_map(|point| Some((point_name(&point.point), point.versus_baseline(mechanism)?)))
                 .collect();
             let count = |wanted: [Learning; 2]| {
                 compared.iter().filter(|(_, comparison)| wanted.contains(&comparison.learning.finding)).count()

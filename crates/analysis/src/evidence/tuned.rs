@@ -4,15 +4,17 @@ use semfocus_core::Point;
 use serde::Serialize;
 
 use super::accuracy::Split;
-use super::{Evidence, MechanismEvidence, Observed, PointEvidence};
+use super::{Comparison, Evidence, MechanismEvidence, Observed, PointEvidence};
 
 /// A mechanism at its best point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tuned {
     /// Where its median best held-out accuracy is highest; of equal points the one at which it reaches the target first.
     pub point: Point,
-    /// What it shows there, compared with the baseline at the baseline's own best point.
+    /// What it shows there.
     pub evidence: MechanismEvidence,
+    /// It compared with the baseline at the baseline's own best point.
+    pub versus_baseline: Option<Comparison>,
 }
 
 /// The mechanisms at their best points.
@@ -27,7 +29,7 @@ pub struct BestOfGrid {
 
 impl BestOfGrid {
     /// None without a grid or results.
-    pub fn new(evidence: &Evidence) -> Option<Self> {
+    pub(super) fn new(evidence: &Evidence) -> Option<Self> {
         if evidence.points.len() < 2 {
             return None;
         }
@@ -47,8 +49,12 @@ impl BestOfGrid {
         let is_tested = together.mechanisms.iter().all(|mechanism| mechanism.best_test_accuracy.is_some());
         let mechanisms: Vec<Tuned> = chosen
             .iter()
-            .zip(together.mechanisms)
-            .map(|((_, point), evidence)| Tuned { point: point.point.clone(), evidence })
+            .zip(together.compared())
+            .map(|((_, point), (evidence, comparison))| Tuned {
+                point: point.point.clone(),
+                evidence: evidence.clone(),
+                versus_baseline: comparison.cloned(),
+            })
             .collect();
         let split = if is_tested { Split::Test } else { Split::HeldOut };
         (!mechanisms.is_empty()).then_some(BestOfGrid { mechanisms, split })

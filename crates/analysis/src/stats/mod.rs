@@ -43,7 +43,7 @@ pub use log_rank::{log_rank_excess, log_rank_interval, permuted_log_rank};
 pub use multiple::{holm, holm_levels};
 pub use normal::{normal_cdf, normal_quantile, two_sided};
 pub use paired::{Differences, EXACT_VALUES, SignFlips};
-pub use permutation::{Arrangements, DRAWS, MAX_ARRANGEMENTS, PermutationTest};
+pub use permutation::{Arrangements, DRAWS, MAX_ARRANGEMENTS, PermutationTest, permutation_tests};
 pub use quantile::{area_under_curve, mean, median, quantile};
 pub use share::{Bounded, Share, Trio};
 pub use student::{student_quantile, student_two_sided};

@@ -1,5 +1,7 @@
 //! Permutation tests of a sum of scores: how often chance alone would make it as large.
 
+use std::cell::Cell;
+
 use serde::Serialize;
 
 use super::random::Random;
@@ -34,8 +36,18 @@ pub enum Arrangements {
     Drawn(u64),
 }
 
+thread_local! {
+    static TESTS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The permutation tests that this thread has computed: with it, tests show that nothing is computed twice or for nothing.
+pub fn permutation_tests() -> usize {
+    TESTS.get()
+}
+
 /// How often `count` of the scores, which sum to 0, have a sum as far from 0 as the first `count` of them.
 pub(super) fn permute_groups(scores: &[f64], count: usize, seed: u64) -> PermutationTest {
+    TESTS.set(TESTS.get() + 1);
     permute_groups_with(scores, count, MAX_ARRANGEMENTS, DRAWS, seed)
 }
 

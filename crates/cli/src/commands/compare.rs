@@ -66,12 +66,12 @@ struct Compared<'a> {
     experiment: &'a str,
     target: String,
     /// Whether the claim holds, and why; none if several runs are compared.
-    answer: Option<Claim>,
+    answer: Option<&'a Claim>,
     /// What has to be known first, in words.
     notes: Vec<String>,
     /// Trials that are not finished.
     missing: usize,
-    list: Vec<evidence::Row>,
+    list: Vec<evidence::Row<'a>>,
 }
 
 impl<'a> Compared<'a> {
@@ -80,7 +80,7 @@ impl<'a> Compared<'a> {
             runs: &args.dirs,
             experiment: &found.experiment.name,
             target: found.goal.to_string(),
-            answer: (args.dirs.len() == 1).then(|| Claim::new(found)),
+            answer: (args.dirs.len() == 1).then(|| found.claim()),
             notes: found.warnings(),
             missing: found.missing().count(),
             list: if args.all_pairs { evidence::rows_of_pairs(found) } else { evidence::rows(found) },

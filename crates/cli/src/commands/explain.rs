@@ -60,7 +60,7 @@ fn nothing_to_explain(found: &Evidence, of: Option<&str>) -> String {
 
 /// The end of what `run` and `compare` print about a run with controls.
 pub(crate) fn print_summary(found: &Evidence, out: &mut dyn Write) -> io::Result<()> {
-    for causes in found.points.iter().filter_map(|point| Causes::new(point, None)) {
+    for causes in found.causes() {
         let of = |finding: Finding| {
             let names: Vec<&str> = causes.explanations_that_are(finding).map(|judged| judged.explanation).collect();
             (!names.is_empty()).then(|| format!("{}: {}", finding.name(), names.join(", ")))
@@ -78,7 +78,7 @@ pub(crate) fn print_summary(found: &Evidence, out: &mut dyn Write) -> io::Result
         writeln!(out)?;
         let text = format!(
             "{}The claim that {} is {} by the controls: {}.{list} `semfocus explain RUN` shows the controls.",
-            place(&causes),
+            place(causes),
             claim.claim,
             claim.answer.name(),
             claim.reason

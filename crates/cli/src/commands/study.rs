@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Args as ClapArgs, Parser};
-use semfocus_analysis::evidence::claim::Claim;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::names::nearest;
 use semfocus_lab::Lab;
@@ -108,7 +107,7 @@ impl Planned {
         let run::Left { trials, done, seconds } = run::left(&run, lab)?;
         let over = done == trials && dir.join("report.html").is_file();
         let evidence = Store::is_store(&dir).then(|| Evidence::read(&Store::at(&dir), GOAL)).transpose()?;
-        let answer = evidence.and_then(|evidence| Claim::new(&evidence).sentence());
+        let answer = evidence.and_then(|evidence| evidence.claim().sentence());
         Ok(Planned { name: listed.name.clone(), trials, done, over, seconds, answer, args: run })
     }
 }

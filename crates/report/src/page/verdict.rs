@@ -3,16 +3,16 @@
 use maud::{Markup, html};
 use semfocus_analysis::evidence::accuracy::Split;
 use semfocus_analysis::evidence::claim::{Answer, CLAIM_RULE, Checked, Claim};
-use semfocus_analysis::evidence::robustness::{point_name, robustness};
+use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
-use semfocus_analysis::evidence::{Evidence, MechanismEvidence, PointEvidence, Unit};
+use semfocus_analysis::evidence::{Comparison, Evidence, MechanismEvidence, PointEvidence, Unit};
 
 pub(super) fn html(evidence: &Evidence) -> Markup {
     html! {
         h2 id="verdict" { "Verdict" }
         @for warning in evidence.warnings() { p class="missing" { (warning) } }
-        (answer(&Claim::new(evidence)))
+        (answer(evidence.claim()))
         // That nothing learned anything is said once, above.
         @if !evidence.has_learned_nothing() {
             @for point in &evidence.points { (of_point(evidence, point)) }
@@ -60,20 +60,20 @@ fn answer(claim: &Claim) -> Markup {
 }
 
 fn of_point(evidence: &Evidence, point: &PointEvidence) -> Markup {
-    let others = || point.mechanisms.iter().filter(|mechanism| mechanism.mechanism != evidence.baseline);
+    let others = || point.compared().filter(|(mechanism, _)| mechanism.mechanism != evidence.baseline);
     html! {
         @if !point.point.is_empty() { h3 { (point_name(&point.point)) } }
         ul class="verdicts" {
-            @for mechanism in others() {
-                li { b { (mechanism.mechanism) } " " span { (of_mechanism(evidence, mechanism)) } }
+            @for (mechanism, comparison) in others() {
+                li { b { (mechanism.mechanism) } " " span { (of_mechanism(evidence, &mechanism.mechanism, comparison)) } }
             }
         }
     }
 }
 
-fn of_mechanism(evidence: &Evidence, mechanism: &MechanismEvidence) -> Markup {
-    let Some(comparison) = &mechanism.versus_full else {
-        let text = if mechanism.mechanism == evidence.baseline { "the baseline" } else { "nothing to compare yet" };
+fn of_mechanism(evidence: &Evidence, mechanism: &str, comparison: Option<&Comparison>) -> Markup {
+    let Some(comparison) = comparison else {
+        let text = if mechanism == evidence.baseline { "the baseline" } else { "nothing to compare yet" };
         return html! { (text) };
     };
     // Only what a test has shown stands out, not what too few seeds agree on.
@@ -95,11 +95,11 @@ fn of_mechanism(evidence: &Evidence, mechanism: &MechanismEvidence) -> Markup {
 
 /// Each mechanism over all points of a grid, and at its best point.
 fn over_the_grid(evidence: &Evidence) -> Markup {
-    let Some(BestOfGrid { mechanisms, split }) = BestOfGrid::new(evidence) else { return html! {} };
+    let Some(BestOfGrid { mechanisms, split }) = evidence.best_of_grid() else { return html! {} };
     html! {
         h3 { "Over the whole grid" }
         ul class="verdicts" {
-            @for of in robustness(evidence) {
+            @for of in evidence.robustness() {
                 li {
                     b { (of.mechanism) } " "
                     span { "faster at " (of.faster) " and slower at " (of.slower) " of " (of.points) " points" }
@@ -108,10 +108,10 @@ fn over_the_grid(evidence: &Evidence) -> Markup {
         }
         h3 { "Each mechanism at its best point" }
         ul class="verdicts" {
-            @for Tuned { point, evidence: mechanism } in &mechanisms {
+            @for Tuned { point, evidence: MechanismEvidence { mechanism, .. }, versus_baseline } in mechanisms {
                 li {
-                    b { (mechanism.mechanism) } " "
-                    span { "at " (point_name(point)) ": " (of_mechanism(evidence, mechanism)) }
+                    b { (mechanism) } " "
+                    span { "at " (point_name(point)) ": " (of_mechanism(evidence, mechanism, versus_baseline.as_ref())) }
                 }
             }
         }

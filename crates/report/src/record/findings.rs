@@ -1,6 +1,5 @@
 //! What the recorded runs say about a claim.
 
-use semfocus_analysis::evidence::causes::Causes;
 use semfocus_analysis::evidence::claim::{Answer, check};
 use semfocus_analysis::theory::pairs::pairs;
 
@@ -125,12 +124,12 @@ fn lipschitz(run: &RecordedRun) -> Vec<Finding> {
 
 /// What the controls say about the study's explanation, at every point of the grid.
 fn causes(run: &RecordedRun) -> Vec<Finding> {
-    let judged = run.evidence.points.iter().filter_map(|point| Causes::new(point, None));
+    let judged = run.evidence.causes().iter();
     judged
         .map(|causes| Finding {
             expected: format!("{} faster because of relevant keys", causes.reference),
             answer: causes.claim.answer,
-            words: causes.claim.reason,
+            words: causes.claim.reason.clone(),
             counts: true,
         })
         .collect()

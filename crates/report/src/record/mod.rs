@@ -135,7 +135,10 @@ impl Record {
 
     /// The files that differ from what they should be: those that `draw` would write or remove.
     pub fn outdated(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let files = self.files()?;
+        self.outdated_of(&self.files()?)
+    }
+
+    fn outdated_of(&self, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<Vec<PathBuf>, RecordError> {
         let differs = |(path, contents): (&PathBuf, &Vec<u8>)| {
             (std::fs::read(path).ok().as_ref() != Some(contents)).then(|| path.clone())
         };
@@ -146,7 +149,8 @@ impl Record {
 
     /// Makes all figures and generated parts anew. Gives the files that changed.
     pub fn draw(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let (outdated, files) = (self.outdated()?, self.files()?);
+        let files = self.files()?;
+        let outdated = self.outdated_of(&files)?;
         create_folder(&self.dir.join("figures"))?;
         for path in &outdated {
             match files.get(path) {

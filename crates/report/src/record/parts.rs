@@ -33,11 +33,25 @@ pub(super) struct Parts<'a> {
     runs: &'a BTreeMap<String, RecordedRun>,
     drawn: BTreeMap<String, Drawn>,
     figures: BTreeMap<String, String>,
+    /// What every run that was made says about each of its claims: ids of the claim and names of the run.
+    findings: BTreeMap<(&'a str, &'a str), Vec<Finding>>,
 }
 
 impl<'a> Parts<'a> {
     pub(super) fn new(ledger: &'a Ledger, runs: &'a BTreeMap<String, RecordedRun>) -> Self {
-        Parts { ledger, runs, drawn: BTreeMap::new(), figures: BTreeMap::new() }
+        let mut found = BTreeMap::new();
+        for entry in &ledger.runs {
+            let Some(run) = runs.get(&entry.name) else { continue };
+            for claim in ledger.claims.iter().filter(|claim| entry.claims.contains(&claim.id)) {
+                found.insert((claim.id.as_str(), entry.name.as_str()), findings(claim, run));
+            }
+        }
+        Parts { ledger, runs, drawn: BTreeMap::new(), figures: BTreeMap::new(), findings: found }
+    }
+
+    /// What a run says about one of its claims; nothing if it was not made.
+    fn said<'s>(&'s self, claim: &'s str, run: &'s str) -> &'s [Finding] {
+        self.findings.get(&(claim, run)).map_or(&[], Vec::as_slice)
     }
 
     /// The figures that parts have shown: names of files and their contents.
@@ -66,18 +80,14 @@ impl<'a> Parts<'a> {
     }
 
     /// The runs of a claim, in the order of the list, with what they say about it.
-    fn about(&self, claim: &ClaimEntry) -> Vec<(&'a RunEntry, Option<&'a RecordedRun>, Vec<Finding>)> {
+    fn about<'s>(&'s self, claim: &'s ClaimEntry) -> Vec<(&'a RunEntry, Option<&'a RecordedRun>, &'s [Finding])> {
         let entries = self.ledger.runs.iter().filter(|run| run.claims.contains(&claim.id));
-        let found = entries.map(|entry| {
-            let run = self.runs.get(&entry.name);
-            (entry, run, run.map_or_else(Vec::new, |run| findings(claim, run)))
-        });
-        found.collect()
+        entries.map(|entry| (entry, self.runs.get(&entry.name), self.said(&claim.id, &entry.name))).collect()
     }
 
     fn standing(&self, claim: &ClaimEntry) -> (Standing, String) {
         let about = self.about(claim);
-        let all = about.iter().flat_map(|(_, _, findings)| findings).filter(|finding| finding.counts);
+        let all = about.iter().flat_map(|(_, _, findings)| *findings).filter(|finding| finding.counts);
         let all: Vec<&Finding> = all.collect();
         let count = |wanted: Answer| all.iter().filter(|finding| finding.answer == wanted).count();
         let made = about.iter().filter(|(_, run, _)| run.is_some()).count();
@@ -117,15 +127,14 @@ impl<'a> Parts<'a> {
 
     /// The verdict on each task that runs were made of.
     fn by_task(&self, claim: &ClaimEntry) -> String {
-        let mut tasks: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+        let mut tasks: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
         for (_, run, findings) in self.about(claim) {
             let Some(task) = run.and_then(|run| run.evidence.trials().next()) else { continue };
-            let counted = findings.into_iter().filter(|finding| finding.counts);
-            tasks.entry(task.trial.entry.task.clone()).or_default().extend(counted);
+            let counted = findings.iter().filter(|finding| finding.counts);
+            tasks.entry(&task.trial.entry.task).or_default().extend(counted);
         }
         let names = |wanted: Standing| -> Vec<&str> {
-            let standing = |findings: &Vec<Finding>| Standing::new(&findings.iter().collect::<Vec<_>>());
-            tasks.iter().filter(|(_, findings)| standing(findings) == wanted).map(|(task, _)| task.as_str()).collect()
+            tasks.iter().filter(|(_, findings)| Standing::new(findings) == wanted).map(|(task, _)| *task).collect()
         };
         let groups = [Standing::Supported, Standing::Weakened, Standing::NotSupported, Standing::Undecided]
             .map(|standing| (standing.name(), names(standing)));
@@ -174,9 +183,9 @@ impl<'a> Parts<'a> {
                 Some(_) if findings.is_empty() => {
                     rows.push(vec![name, "–".to_owned(), "–".to_owned(), "nothing about this claim".to_owned()]);
                 }
-                Some(_) => rows.extend(findings.into_iter().map(|Finding { expected, answer, words, counts }| {
-                    let answer = if counts { answer.name().to_owned() } else { format!("({})", answer.name()) };
-                    vec![name.clone(), format!("`{expected}`"), answer, words]
+                Some(_) => rows.extend(findings.iter().map(|Finding { expected, answer, words, counts }| {
+                    let answer = if *counts { answer.name().to_owned() } else { format!("({})", answer.name()) };
+                    vec![name.clone(), format!("`{expected}`"), answer, words.clone()]
                 })),
             }
         }
@@ -210,7 +219,7 @@ impl<'a> Parts<'a> {
                 None => format!("about {} estimated", hours(entry.estimated_core_hours)),
             };
             let answer = match run {
-                Some(run) => said(&self.findings_of(entry, run)),
+                Some(_) => said(&self.findings_of(entry)),
                 None => entry.remark.clone().unwrap_or_default(),
             };
             rows.push(vec![format!("`{}`", entry.command()), entry.asked.clone(), status(entry, run), hours, answer]);
@@ -222,8 +231,7 @@ impl<'a> Parts<'a> {
     pub(super) fn results(&self) -> Vec<RecordedResult> {
         let result_of = |entry: &RunEntry| {
             let run = self.runs.get(&entry.name);
-            let first = entry.claims.first().and_then(|id| self.claim(id).ok());
-            let findings = run.zip(first).map_or_else(Vec::new, |(run, claim)| findings(claim, run));
+            let findings = entry.claims.first().map_or(&[][..], |claim| self.said(claim, &entry.name));
             RecordedResult {
                 experiment: entry.experiment.clone(),
                 scale: entry.scale.to_string(),
@@ -233,7 +241,7 @@ impl<'a> Parts<'a> {
                     Standing::NotTested => String::new(),
                     standing => standing.name().to_owned(),
                 },
-                finding: run.map_or_else(String::new, |run| said(&self.findings_of(entry, run))),
+                finding: run.map_or_else(String::new, |_| said(&self.findings_of(entry))),
                 result: run.and_then(|run| self.result(entry, run)).unwrap_or_default(),
                 published: entry.published.clone().unwrap_or_default(),
                 hours: run.map_or(entry.estimated_core_hours, |run| run.provenance.trial_hours),
@@ -252,8 +260,8 @@ impl<'a> Parts<'a> {
     }
 
     /// What a run says about all its claims.
-    fn findings_of(&self, entry: &'a RunEntry, run: &RecordedRun) -> Vec<Finding> {
-        self.claims_of(entry).flat_map(|claim| findings(claim, run)).collect()
+    fn findings_of(&self, entry: &'a RunEntry) -> Vec<&Finding> {
+        self.claims_of(entry).flat_map(|claim| self.said(&claim.id, &entry.name)).collect()
     }
 
     fn figure(&mut self, run: &str, name: &str, prefix: &str) -> Result<String, String> {
@@ -346,7 +354,7 @@ fn status(entry: &RunEntry, run: Option<&RecordedRun>) -> String {
 }
 
 /// What findings say, in one line.
-fn said(findings: &[Finding]) -> String {
+fn said(findings: &[&Finding]) -> String {
     let mut lines: Vec<String> =
         findings.iter().map(|finding| format!("{}: {}", finding.expected, finding.answer.name())).collect();
     // Claims that expect the same of a mechanism say it once.
@@ -358,7 +366,7 @@ fn said(findings: &[Finding]) -> String {
 fn result(run: &RecordedRun) -> Option<String> {
     let at = run.evidence.points.iter().filter_map(|point| {
         let of = point.mechanisms.iter().find(|mechanism| mechanism.mechanism.starts_with("topk:"))?;
-        Some((of.mechanism.clone(), of.versus_full.as_ref()?.epochs?.ratio))
+        Some((of.mechanism.clone(), point.speedup(&of.mechanism)?.ratio))
     });
     let mut all: Vec<_> = at.collect();
     all.sort_by(|(_, one), (_, other)| one.value().total_cmp(&other.value()));

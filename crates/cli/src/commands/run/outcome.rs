@@ -32,9 +32,9 @@ pub(super) struct Outcome<'a> {
     diverged: Vec<String>,
     failed: Vec<Failure>,
     interrupted: bool,
-    comparison: Vec<evidence::Row>,
+    comparison: Vec<evidence::Row<'a>>,
     /// Whether the claim holds, and why.
-    answer: Claim,
+    answer: &'a Claim,
     /// Seconds that all probes took.
     probe_seconds: f64,
     /// Seconds that all epochs took.
@@ -79,7 +79,7 @@ impl<'a> Outcome<'a> {
             failed: failed.collect(),
             interrupted: interrupted && over < jobs.len(),
             comparison: evidence::rows(evidence),
-            answer: Claim::new(evidence),
+            answer: evidence.claim(),
             probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).map(|probe| probe.seconds).sum(),
             training_seconds: evidence.trials().flat_map(|o| &o.trial.records).map(|record| record.seconds).sum(),
             evidence,

@@ -4,9 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use semfocus_analysis::evidence::robustness::robustness;
-use semfocus_analysis::evidence::verdict::Learning;
-use semfocus_analysis::evidence::{Evidence, GOAL, MechanismEvidence};
+use semfocus_analysis::evidence::speedup::Ratio;
+use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_store::{State, Store};
 use serde::Serialize;
 
@@ -103,54 +102,32 @@ fn age(dir: &Path) -> u64 {
     age.map_or(0, |age| age.as_secs())
 }
 
-/// Which mechanisms learn faster or slower than the baseline.
+/// The speed-up of each mechanism, or the best accuracy where no speed-up is known. Tests are left to `compare`: there may be many
+/// runs.
 fn headline(evidence: &Evidence) -> String {
-    match &evidence.points[..] {
-        [] => String::new(),
-        _ if evidence.has_learned_nothing() => "nothing learned".to_owned(),
-        [point] => {
-            let found = |wanted: &[Learning]| -> Vec<&MechanismEvidence> {
-                let is_wanted = |mechanism: &&MechanismEvidence| {
-                    mechanism.versus_full.as_ref().is_some_and(|versus| wanted.contains(&versus.learning.finding))
-                };
-                point.mechanisms.iter().filter(is_wanted).collect()
-            };
-            let faster = found(&[Learning::Faster, Learning::FasterInAll]);
-            let slower = found(&[Learning::Slower, Learning::SlowerInAll]);
-            let faster = faster.iter().map(|mechanism| {
-                let ratio = mechanism.versus_full.as_ref().and_then(|versus| versus.epochs);
-                let ratio = ratio.map_or(String::new(), |speedup| format!(" ({})", speedup.ratio));
-                format!("{}{ratio}", mechanism.mechanism)
-            });
-            let slower: Vec<&str> = slower.iter().map(|mechanism| mechanism.mechanism.as_str()).collect();
-            let lists = [("faster", faster.collect::<Vec<_>>().join(", ")), ("slower", slower.join(", "))];
-            let words: Vec<String> = lists
-                .iter()
-                .filter(|(_, list)| !list.is_empty())
-                .map(|(word, list)| format!("{word}: {list}"))
-                .collect();
-            if words.is_empty() { best_accuracy(&point.mechanisms) } else { words.join("; ") }
-        }
-        points => {
-            let words = robustness(evidence).into_iter().filter(|of| of.faster + of.slower > 0).map(|of| {
-                format!("{} faster at {} and slower at {} of {} points", of.mechanism, of.faster, of.slower, of.points)
-            });
-            let words: Vec<String> = words.collect();
-            if words.is_empty() {
-                format!("no difference in speed is shown at {}", counted(points.len(), "point"))
-            } else {
-                words.join("; ")
-            }
-        }
+    if evidence.has_learned_nothing() {
+        return "nothing learned".to_owned();
     }
+    let of_mechanism = |mechanism: &String| {
+        let ratios = evidence.points.iter().filter_map(|point| Some(point.speedup(mechanism)?.ratio));
+        let mut ratios: Vec<Ratio> = ratios.collect();
+        ratios.sort_by(|one, other| one.value().total_cmp(&other.value()));
+        match &ratios[..] {
+            [] => None,
+            [only] => Some(format!("{mechanism} {only}")),
+            [min, .., max] => Some(format!("{mechanism} {min} to {max}")),
+        }
+    };
+    let speedups: Vec<String> = evidence.experiment.mechanisms.iter().filter_map(of_mechanism).collect();
+    if speedups.is_empty() { best_accuracy(evidence) } else { format!("speed-up: {}", speedups.join(", ")) }
 }
 
-/// The best accuracy, where nothing is shown about speed.
-fn best_accuracy(mechanisms: &[MechanismEvidence]) -> String {
-    let all = mechanisms.iter().filter_map(|mechanism| Some((mechanism.best_heldout_accuracy?, &mechanism.mechanism)));
+fn best_accuracy(evidence: &Evidence) -> String {
+    let mechanisms = evidence.points.iter().flat_map(|point| &point.mechanisms);
+    let all = mechanisms.filter_map(|mechanism| Some((mechanism.best_heldout_accuracy?, &mechanism.mechanism)));
     let best = all.max_by(|one, other| one.0.total_cmp(&other.0));
     best.map_or_else(String::new, |(accuracy, mechanism)| {
-        format!("no difference in speed is shown; best held-out accuracy {:.1} % ({mechanism})", 100.0 * accuracy)
+        format!("best held-out accuracy {:.1} % ({mechanism})", 100.0 * accuracy)
     })
 }
 
