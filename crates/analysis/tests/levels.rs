@@ -109,7 +109,7 @@ fn observed(template: &StoredTrial, mechanism: &str, seed: u64, shown: Shown, sc
         best_heldout_accuracy: shown.accuracy,
         held_out: scenario.held_out,
         is_data_shared: scenario.is_shared,
-        majority: scenario.majority,
+        majority: Some(scenario.majority),
         luck: (BUDGET * binomial_tail(hits, scenario.held_out, scenario.majority)).min(1.0),
         ..Measures::new(template, GOAL).unwrap()
     };

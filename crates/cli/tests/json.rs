@@ -39,9 +39,7 @@ fn every_field_is_documented() {
     check("status", &["status", &dir, "--json"], "");
     // Without a submission; tests/slurm.rs has some.
     check("slurm status", &["slurm", "status", &dir, "--json"], "");
-    check("list runs", &["status", &scratch.path(""), "--json"], "");
-    // Without a submission; tests/slurm.rs has some.
-    check("slurm status", &["slurm", "status", &dir, "--json"], "");
+    check("status without a run", &["status", &scratch.path(""), "--json"], "");
     check("show", &["show", &trial, "--json"], "");
     check("report", &["report", &dir, "--json"], "");
     check("verify", &["verify", &dir, "--json"], "");

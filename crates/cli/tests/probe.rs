@@ -96,10 +96,11 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
     for trial in trials(&broken) {
         let path = trial.join("probes.jsonl");
         let text = std::fs::read_to_string(&path).unwrap();
-        // Of an earlier version, which wrote no checksum.
-        let (lost, _) = text.lines().last().unwrap().rsplit_once(",\"check\"").unwrap();
-        let lost = lost.replace("\"epoch\":2", "\"epoch\":4").replace("\"format\":2", "\"format\":1") + "}";
-        std::fs::write(&path, format!("{text}{lost}\n{{\"epoch\": 6, \"sam")).unwrap();
+        // Of the same trial, trained for longer.
+        let further = trials(&probed).into_iter().find(|other| other.file_name() == trial.file_name()).unwrap();
+        let further = std::fs::read_to_string(further.join("probes.jsonl")).unwrap();
+        assert!(text.lines().count() < further.lines().count());
+        std::fs::write(&path, format!("{text}{}\n{{\"epoch\": 6, \"sam", further.lines().last().unwrap())).unwrap();
     }
     let again = run(&broken, "4");
     assert_eq!(again.code, 0, "{}", again.stderr);

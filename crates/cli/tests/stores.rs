@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{SMALL, Scratch, semfocus, trials};
-use semfocus_core::{TrialId, TrialSettings};
+use semfocus_core::TrialSettings;
+use semfocus_fixture::{Fixture, jump};
+use semfocus_store::{State, Store};
 
 #[test]
 fn a_run_writes_nothing_outside_its_folder() {
@@ -45,50 +47,26 @@ fn a_run_writes_nothing_outside_its_folder() {
     assert_eq!(names("work/run"), ["experiment.toml", "figures", "report.html", "tables", "trials", "trials.csv"]);
 }
 
-/// A finished run in which `topk:3` is called `magic:3`, as a program with another mechanism would have written it, in formats
-/// without checksums.
+/// A finished run with trials of `magic:3`, as a program with another mechanism would have written it.
 fn foreign(scratch: &Scratch) -> String {
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("run");
-    let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "-s", "probe_every=1", "--quiet"]);
+    let arguments = ["--epochs", "2", "--mechanisms", "full", "-s", "probe_every=1", "--quiet"];
+    let output = semfocus(&[&["run", &file, "-o", &dir], &arguments[..]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let change = |path: &Path, change: &dyn Fn(&str) -> String| {
-        std::fs::write(path, change(&std::fs::read_to_string(path).unwrap()).replace("topk:3", "magic:3")).unwrap();
+    let mut experiment = Store::open(Path::new(&dir)).unwrap().experiment().unwrap();
+    experiment.mechanisms.push("magic:3".to_owned());
+    let invent = |settings: &TrialSettings| {
+        let records = (1..=2).map(|epoch| jump(epoch, None, 0.5)).collect();
+        (settings.mechanism == "magic:3").then(|| Fixture { records, state: State::Finished, probes: Vec::new() })
     };
-    let without_last = |text: &str, columns: usize| -> String {
-        text.lines().map(|line| line.rsplitn(columns + 1, ',').last().unwrap().to_owned() + "\n").collect()
-    };
-    let root = Path::new(&dir);
-    change(&root.join("experiment.toml"), &|text| text.split("\n# checksum").next().unwrap().to_owned());
-    std::fs::remove_file(root.join("trials/experiment.toml")).unwrap();
-    change(&root.join("trials.csv"), &|text| without_last(text, 1));
-    for trial in trials(&dir) {
-        change(&trial.join("trial.toml"), &str::to_owned);
-        let record = |text: &str| {
-            let trained: String =
-                text.lines().filter(|line| !line.starts_with("0,")).map(|l| l.to_owned() + "\n").collect();
-            without_last(&trained, 2).replace('\n', ",2\n").replacen(",2\n", ",format\n", 1)
-        };
-        change(&trial.join("epochs.csv"), &record);
-        change(&trial.join("probes.jsonl"), &|text| {
-            let line =
-                |line: &str| line.rsplit_once(",\"check\"").unwrap().0.replace("\"format\":2", "\"format\":1") + "}\n";
-            text.lines().map(line).collect()
-        });
-        change(&trial.join("status.json"), &|text| {
-            let mut status: serde_json::Value = serde_json::from_str(text).unwrap();
-            for field in ["check", "probes"] {
-                status.as_object_mut().unwrap().remove(field);
-            }
-            status.to_string()
-        });
-        std::fs::remove_file(trial.join("events.jsonl")).unwrap();
-        // The id of a trial is the hash of its settings.
-        let settings = std::fs::read_to_string(trial.join("trial.toml")).unwrap().parse().unwrap();
-        let id = TrialId::new(&TrialSettings::from_table(&settings).unwrap()).to_string();
-        let before = trial.file_name().unwrap().to_str().unwrap();
-        change(&root.join("trials.csv"), &|text| text.replace(before, &id));
-        std::fs::rename(&trial, trial.with_file_name(&id)).unwrap();
+    let known = trials(&dir).remove(0);
+    semfocus_fixture::store(Path::new(&dir), &experiment, invent).unwrap();
+    for (trial, name) in trials(&dir).iter().flat_map(|trial| [(trial, "last"), (trial, "best")]) {
+        let name = format!("{name}.safetensors");
+        if !trial.join(&name).exists() {
+            std::fs::copy(known.join(&name), trial.join(&name)).unwrap();
+        }
     }
     dir
 }

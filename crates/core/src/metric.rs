@@ -36,9 +36,8 @@ pub struct EpochRecord {
     pub grad_norm: f64,
     /// Wall-clock time of the epoch: training and evaluation.
     pub seconds: f64,
-    /// Training steps from the start of the trial to the end of the epoch; earlier versions did not record them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steps: Option<u64>,
+    /// Training steps from the start of the trial to the end of the epoch.
+    pub steps: u64,
 }
 
 /// A number that every epoch records.
@@ -150,7 +149,7 @@ mod tests {
             heldout_accuracy: 0.0,
             grad_norm: 1.0,
             seconds: 1.0,
-            steps: None,
+            steps: 16,
         }
     }
 

@@ -315,10 +315,11 @@ fn an_epoch_that_would_not_end_in_time_is_not_begun() {
     };
     assert_eq!(train(1, None), Some(DONE));
     // As if that epoch had taken two seconds.
-    let records = folder.records().unwrap();
+    let (untrained, records) = folder.curve().unwrap();
     std::fs::remove_file(folder.record_path()).unwrap();
-    let slow: Vec<EpochRecord> = records.into_iter().map(|record| EpochRecord { seconds: 2.0, ..record }).collect();
-    folder.write_records(&slow).unwrap();
+    let records = untrained.into_iter().chain(records);
+    let slow: Vec<EpochRecord> = records.map(|record| EpochRecord { seconds: 2.0, ..record }).collect();
+    folder.append_records(&slow).unwrap();
     let deadline = Deadline::after(Duration::from_secs(4)).unwrap();
     while deadline.left() > Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(50));

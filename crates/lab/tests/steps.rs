@@ -46,10 +46,7 @@ fn a_trial_that_stops_after_any_step_resumes_to_the_same_bits() {
         let trial = trial("topk:3", overrides);
         let (records, losses, expected) = train(&trial, 2);
         let steps = losses.len();
-        assert_eq!(
-            records.iter().map(|record| record.steps).collect::<Vec<_>>(),
-            [Some(steps as u64 / 2), Some(steps as u64)]
-        );
+        assert_eq!(records.iter().map(|record| record.steps).collect::<Vec<_>>(), [steps as u64 / 2, steps as u64]);
         for stop_after in 1..steps {
             let (mut first, stop) = (trainer(&trial), AtomicBool::new(false));
             let (mut done, mut seen, mut resumed_losses) = (0, Vec::new(), Vec::new());
@@ -103,7 +100,7 @@ fn when_a_model_is_evaluated_does_not_change_how_it_is_trained() {
         let (records, here, checkpoint) = train(&trial("randomk:3", &[&every]), epochs);
         assert_eq!(here, losses, "{every}");
         assert!(tensors(checkpoint) == expected, "{every}");
-        assert_eq!(records.last().unwrap().steps, Some(35));
+        assert_eq!(records.last().unwrap().steps, 35);
     }
     // The learning rate of a record is that of its last step: it halves after every pass of 5 steps.
     let (records, ..) = train(&trial("full", &["training.evaluate_every=7"]), 3);

@@ -128,7 +128,7 @@ fn curves_begin_at_the_untrained_model_if_it_was_recorded() {
     let mut evidence = Evidence::read(&finished(&scratch.0), GOAL).unwrap();
     let first_tick = |evidence: &Evidence| pictures::pictures(evidence)[0].figure.panels[0].x.limits;
     assert_eq!(first_tick(&evidence), Some((0.0, 20.0)));
-    // Trials of earlier versions begin with the first epoch, and their curves with them.
+    // Trials in the record may begin with the first epoch, and their curves with them.
     evidence.points[0].trials[0].trial.untrained = None;
     assert_eq!(first_tick(&evidence), Some((0.0, 20.0)), "the other mechanisms begin at epoch 0");
     evidence.points[0].trials.iter_mut().for_each(|observed| observed.trial.untrained = None);

@@ -21,9 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::disk;
 use crate::status::Best;
 
-/// Version of the format that is written. Version 2, which has no hash of the record, can be read.
+/// Version of the format that is read and written.
 pub const FORMAT_VERSION: u32 = 3;
-const FIRST_VERSION: u32 = 2;
 
 const METADATA: &str = "semfocus";
 
@@ -63,8 +62,7 @@ pub struct Checkpoint {
     pub settings: String,
     /// How far it is.
     pub progress: Progress,
-    /// Hash of the record of the epochs that are complete; none in a file that is only there to look at the model, or of
-    /// an earlier version.
+    /// Hash of the record of the epochs that are complete; none in a file that is only there to look at the model.
     pub record: Option<String>,
     /// Steps that the optimiser made.
     pub optimizer_steps: u64,
@@ -81,7 +79,7 @@ pub enum Refused {
     Unreadable(std::io::Error),
     /// It is good, and for another version of the program.
     #[error(
-        "it has format version {0}, and this program reads versions {FIRST_VERSION} to {FORMAT_VERSION}; use the version that wrote it"
+        "it has format version {0}, and this program reads version {FORMAT_VERSION}; use the version that wrote it"
     )]
     Version(u32),
     #[error("it is cut off or no SafeTensors file ({0})")]
@@ -183,7 +181,7 @@ impl Checkpoint {
         // A later version may have other fields.
         let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| Refused::Checksum)?;
         match version.get("format_version").and_then(serde_json::Value::as_u64) {
-            Some(version) if !(u64::from(FIRST_VERSION)..=u64::from(FORMAT_VERSION)).contains(&version) => {
+            Some(version) if version != u64::from(FORMAT_VERSION) => {
                 return Err(Refused::Version(u32::try_from(version).unwrap_or(u32::MAX)));
             }
             _ => {}
@@ -321,7 +319,7 @@ mod tests {
         assert!(!newer.is_damage());
         assert_eq!(
             newer.to_string(),
-            "it has format version 4, and this program reads versions 2 to 3; use the version that wrote it"
+            "it has format version 4, and this program reads version 3; use the version that wrote it"
         );
         assert!(
             message(Checkpoint::from_bytes(b"not a checkpoint", None)).starts_with("it is cut off or no SafeTensors")

@@ -37,7 +37,7 @@ impl Store {
         Ok(true)
     }
 
-    /// What is wrong with the descriptions of the experiment, with their paths. Earlier versions wrote no copy.
+    /// What is wrong with the descriptions of the experiment, with their paths. A process may have died before it wrote the copy.
     pub(crate) fn experiment_damage(&self) -> Result<Vec<(PathBuf, StoreError)>, StoreError> {
         let copy = Some(self.copy_path()).filter(|path| path.symlink_metadata().is_ok());
         let mut damage = Vec::new();
@@ -53,12 +53,11 @@ impl Store {
 
     fn read_description(&self, path: &Path) -> Result<Experiment, StoreError> {
         let text = files::read_text(path)?.ok_or_else(|| StoreError::damaged(path, "it is missing"))?;
-        let is_right = match text.split_once(CHECK_LINE) {
-            Some((text, stored)) => stored.trim_end() == check("", text),
-            // Earlier versions wrote no checksum, and no copy.
-            None => self.copy_path().symlink_metadata().is_err(),
-        };
-        if !is_right {
+        let checked = text.split_once(CHECK_LINE);
+        if checked.is_none() && self.copy_path().symlink_metadata().is_err() {
+            return Err(StoreError::Older { path: path.to_owned(), reason: "has no checksum, and no copy".to_owned() });
+        }
+        if checked.is_none_or(|(text, stored)| stored.trim_end() != check("", text)) {
             return Err(StoreError::damaged(path, "its checksum is wrong: it was changed after it was written"));
         }
         let name = path.display().to_string();

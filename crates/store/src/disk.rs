@@ -60,11 +60,6 @@ impl<'a> Operation<'a> {
             | Operation::OpenLock { path } => path,
         }
     }
-
-    /// Whether it changes what is on the disk.
-    pub fn is_change(&self) -> bool {
-        !matches!(self, Operation::Read { .. } | Operation::List { .. } | Operation::OpenLock { .. })
-    }
 }
 
 /// What becomes of an operation.

@@ -21,7 +21,6 @@ pub struct Session {
     /// Trials that the run trained side by side.
     pub jobs: usize,
     /// Device that the arithmetic ran on.
-    #[serde(default = "cpu_device")]
     pub device: String,
     /// Operating system and architecture.
     pub system: String,
@@ -44,12 +43,7 @@ pub struct Environment {
     #[serde(flatten)]
     pub last: Session,
     /// Those before it, the first one first.
-    #[serde(default)]
     pub earlier: Vec<Session>,
-}
-
-fn cpu_device() -> String {
-    "cpu".to_owned()
 }
 
 /// What only the program knows of a session; the rest is asked of the system.

@@ -39,7 +39,7 @@ impl IndexEntry {
 
 const COLUMNS: [&str; 5] = ["trial", "epochs", "task", "mechanism", "seed"];
 
-/// The last column: a checksum of the line. Files of earlier versions do not have it.
+/// The last column: a checksum of the line.
 const CHECK: &str = "check";
 
 /// Writes the file for the trials of an experiment.
@@ -76,8 +76,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
     if header.len() < COLUMNS.len() || !header.iter().zip(COLUMNS).all(|(found, expected)| found == expected) {
         return Err(damaged(1, "expected the header trial,epochs,task,mechanism,seed"));
     }
-    let has_checks = header.iter().next_back() == Some(CHECK);
-    let axes: Vec<&str> = header.iter().skip(COLUMNS.len()).take_while(|name| *name != CHECK).collect();
+    let mut axes: Vec<&str> = header.iter().skip(COLUMNS.len()).collect();
+    if axes.iter().all(|axis| settings::find(axis).is_some()) {
+        return Err(StoreError::Older { path: path.to_owned(), reason: format!("has no column `{CHECK}`") });
+    }
+    axes.pop_if(|last| *last == CHECK);
     if let Some(unknown) = axes.iter().find(|axis| settings::find(axis).is_none()) {
         return Err(damaged(1, &format!("`{unknown}` is not a setting")));
     }
@@ -89,7 +92,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
     let mut entry = |(number, row): (usize, &csv::StringRecord)| {
         let line = row.position().map_or(0, csv::Position::line);
         let values: Vec<&str> = row.iter().take(COLUMNS.len() + axes.len()).collect();
-        if has_checks && row.iter().next_back() != Some(&check_of(&values, &axes, (number, rows.len()))) {
+        if row.iter().next_back() != Some(&check_of(&values, &axes, (number, rows.len()))) {
             return Err(damaged(line, "its checksum is wrong"));
         }
         let id = row[0].parse().map_err(|_| damaged(line, "expected the id of a trial"))?;
@@ -146,11 +149,10 @@ mod tests {
             std::fs::write(&path, wrong.join("\n")).unwrap();
             assert!(read(&path).unwrap_err().to_string().contains("line 2: its checksum is wrong"));
         }
-        // As earlier versions wrote it.
+        // As versions before 0.2.0 wrote it.
         std::fs::write(&path, "trial,epochs,task,mechanism,seed\n00000000000000a1,3,plain,topk:5,7\n").unwrap();
-        assert_eq!(read(&path).unwrap(), [IndexEntry { point: Vec::new(), ..entries[0].clone() }]);
-        let twice = "00000000000000a1,3,plain,topk:5,7\n".repeat(2);
-        std::fs::write(&path, format!("trial,epochs,task,mechanism,seed\n{twice}")).unwrap();
+        assert!(matches!(read(&path), Err(StoreError::Older { .. })));
+        write(&path, &[entries[0].clone(), entries[0].clone()]).unwrap();
         assert!(read(&path).unwrap_err().to_string().contains("line 3: this trial has a line already"));
     }
 }

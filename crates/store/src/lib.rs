@@ -112,6 +112,18 @@ pub enum StoreError {
         /// The last version this program knows.
         known: u32,
     },
+    /// A file that an earlier version of the program wrote.
+    #[error(
+        "{} {reason}: a version before 0.2.0 wrote it\nhelp: run the experiment again in a new folder, which gives the same \
+         results, or read it with version 0.2.0",
+        .path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// What it is recognised by.
+        reason: String,
+    },
     /// A path that names no trial.
     #[error(
         "{} is not a trial: {reason}\nhelp: give the folder of a trial, such as RUN/trials/ID or the first digits of ID; \
@@ -208,6 +220,10 @@ impl StoreError {
             return StoreError::LostLease { folder: lost.folder.clone(), holder: lost.holder.clone().map(Box::new) };
         }
         StoreError::Io { action, path: path.to_owned(), error }
+    }
+
+    pub(crate) fn older(path: &Path, format: u32) -> Self {
+        StoreError::Older { path: path.to_owned(), reason: format!("has format {format}") }
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {

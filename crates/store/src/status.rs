@@ -88,13 +88,11 @@ pub struct Status {
     /// What ended it, if something did.
     pub message: Option<String>,
     /// Lines of `probes.jsonl` that were complete when this was written.
-    #[serde(default)]
     pub probes: usize,
     /// Floating-point operations of training for one epoch, evaluation left out.
-    #[serde(default)]
     pub epoch_flops: Option<f64>,
     /// Share of the held-out examples that belong to the most frequent class: what a model reaches that always gives the same
-    /// answer. Files of earlier versions do not have it.
+    /// answer. None if the trial failed before its data were there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
     /// Loss and accuracy on the test split, once the trial is over and has one.
@@ -104,13 +102,12 @@ pub struct Status {
     pub updated: String,
 }
 
-/// The file: a status and its checksum, which files of earlier versions do not have.
+/// The file: a status and its checksum.
 #[derive(Serialize, Deserialize)]
 struct Checked<S> {
     #[serde(flatten)]
     status: S,
-    #[serde(default)]
-    check: Option<String>,
+    check: String,
 }
 
 impl Status {
@@ -134,17 +131,13 @@ impl Status {
     }
 
     pub(crate) fn write(&self, path: &Path, owner: &str) -> Result<(), StoreError> {
-        files::write_json(path, &Checked { status: self, check: Some(self.check(owner)) })
+        files::write_json(path, &Checked { status: self, check: self.check(owner) })
     }
 
     pub(crate) fn read(path: &Path, owner: &str) -> Result<Option<Self>, StoreError> {
-        let Some(json) = files::read_json::<serde_json::Value>(path)? else { return Ok(None) };
-        // Earlier versions had neither of them.
-        let has_check = json.get("check").is_some() || json.get("probes").is_some();
-        let checked = serde_json::from_value(json).map_err(|error| StoreError::damaged(path, error.to_string()));
-        let Checked::<Status> { status, check } = checked?;
+        let Some(Checked::<Status> { status, check }) = files::read_json(path)? else { return Ok(None) };
         let accuracies = status.test.iter().flat_map(|test| [test.last.accuracy, test.best.accuracy]);
-        if has_check && check != Some(status.check(owner)) {
+        if check != status.check(owner) {
             return Err(StoreError::damaged(path, "its checksum is wrong"));
         }
         if accuracies.chain(status.best.map(|best| best.heldout_accuracy)).any(|x| !(0.0..=1.0).contains(&x)) {
@@ -192,7 +185,7 @@ mod tests {
             ("\"check\"", "\"chebk\""),
         ] {
             std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
-            assert!(Status::read(&path, "a trial").unwrap_err().to_string().contains("checksum"), "{from}");
+            assert!(Status::read(&path, "a trial").unwrap_err().to_string().contains("check"), "{from}");
         }
     }
 

@@ -29,7 +29,7 @@ pub struct StoredTrial {
     pub state: State,
     /// Its status as it was last written; none if it has not begun.
     pub status: Option<Status>,
-    /// The untrained model, as epoch 0; none if it has not begun, or if an earlier version trained it.
+    /// The untrained model, as epoch 0; none if it has not begun.
     pub untrained: Option<EpochRecord>,
     /// Its epochs from the first on, as many as are planned at most.
     pub records: Vec<EpochRecord>,

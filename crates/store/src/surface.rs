@@ -12,11 +12,11 @@ use crate::check::check;
 use crate::cursor::Cursor;
 use crate::{StoreError, TrialFolder, files};
 
-/// The version of the format that is written, also the last column of every cell; versions up to it can be read. From
-/// version 2 on, the column before it is a checksum of the cell. A file that was begun in version 1 is continued in it.
+/// The version of the format that is read and written, also the last column of every cell. The column before it is a checksum
+/// of the cell.
 const FORMAT: u32 = 2;
 
-const HEADERS: [&str; 2] = ["cell,x,y,loss,accuracy,format", "cell,x,y,loss,accuracy,check,format"];
+const HEADER: &str = "cell,x,y,loss,accuracy,check,format";
 
 /// Cells in a row of the largest grid.
 pub const MAX_SIDE: usize = 501;
@@ -87,7 +87,6 @@ impl SurfaceSettings {
 
 #[derive(Serialize, Deserialize)]
 struct Description {
-    #[serde(default)]
     format: u32,
     #[serde(flatten)]
     settings: SurfaceSettings,
@@ -167,40 +166,37 @@ impl SurfaceFolder {
         let path = self.cells_path();
         let lines = Cursor::default().read(&path)?;
         let damaged = |line: usize, reason: &str| StoreError::damaged(&path, format!("line {line}: {reason}"));
-        let (mut cells, mut begun) = (Vec::new(), FORMAT);
+        let mut cells = Vec::new();
         for (number, _, line) in lines.iter() {
             if number == 1 {
-                let format = (1..).zip(HEADERS).find(|(_, header)| *header == line).map(|(format, _)| format);
-                begun = format.ok_or_else(|| damaged(1, &format!("expected {}", HEADERS[1])))?;
+                if line != HEADER {
+                    return Err(damaged(1, &format!("expected {HEADER}")));
+                }
                 continue;
             }
             let format = line.rsplit(',').next().and_then(|format| format.parse().ok());
             if let Some(format) = format.filter(|format| *format > FORMAT) {
                 return Err(StoreError::Newer { path, format, known: FORMAT });
             }
-            if format != Some(begun) || cells.len() >= self.settings.grid.cells() {
-                return Err(damaged(number, "expected the next cell"));
+            if cells.len() >= self.settings.grid.cells() {
+                return Err(damaged(number, "expected no more cells"));
             }
-            let cell = self.cell(cells.len(), line, begun).ok_or_else(|| damaged(number, "it is not the next cell"))?;
-            cells.push(cell);
+            cells.push(self.cell(cells.len(), line).ok_or_else(|| damaged(number, "it is not the next cell"))?);
         }
         Ok(cells)
     }
 
     /// What a line says, if it is that of this cell and as it was written.
-    fn cell(&self, number: usize, line: &str, format: u32) -> Option<Evaluation> {
+    fn cell(&self, number: usize, line: &str) -> Option<Evaluation> {
         let mut fields = line.split(',').skip(3);
         let value = Evaluation { loss: fields.next()?.parse().ok()?, accuracy: fields.next()?.parse().ok()? };
-        (self.line(number, value, format) == line && (0.0..=1.0).contains(&value.accuracy)).then_some(value)
+        (self.line(number, value) == line && (0.0..=1.0).contains(&value.accuracy)).then_some(value)
     }
 
-    fn line(&self, number: usize, Evaluation { loss, accuracy }: Evaluation, format: u32) -> String {
+    fn line(&self, number: usize, Evaluation { loss, accuracy }: Evaluation) -> String {
         let (x, y) = self.settings.grid.place(number);
         let values = format!("{number},{x},{y},{loss},{accuracy}");
-        match format {
-            1 => format!("{values},{format}"),
-            _ => format!("{values},{},{format}", check(&self.settings.name(), &values)),
-        }
+        format!("{values},{},{FORMAT}", check(&self.settings.name(), &values))
     }
 
     /// Adds the cells that follow the first `done`; they are on the disk when this returns.
@@ -208,10 +204,8 @@ impl SurfaceFolder {
         if cells.is_empty() {
             return Ok(());
         }
-        let begun = files::read_text(&self.cells_path())?.filter(|text| text.starts_with(HEADERS[0]));
-        let format = if done > 0 && begun.is_some() { 1 } else { FORMAT };
-        let lines: String = (done..).zip(cells).map(|(cell, value)| self.line(cell, *value, format) + "\n").collect();
-        let header = if done == 0 { format!("{}\n", HEADERS[format as usize - 1]) } else { String::new() };
+        let lines: String = (done..).zip(cells).map(|(cell, value)| self.line(cell, *value) + "\n").collect();
+        let header = if done == 0 { format!("{HEADER}\n") } else { String::new() };
         files::append(&self.cells_path(), &(header + &lines))
     }
 
@@ -257,8 +251,10 @@ fn read(path: &Path) -> Result<Option<StoredSurface>, StoreError> {
 fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
     let path = folder.join("surface.json");
     let Some(Description { format, settings }) = files::read_json::<Description>(&path)? else { return Ok(None) };
-    if format > FORMAT {
-        return Err(StoreError::Newer { path, format, known: FORMAT });
+    match format {
+        FORMAT => {}
+        newer if newer > FORMAT => return Err(StoreError::Newer { path, format, known: FORMAT }),
+        older => return Err(StoreError::older(&path, older)),
     }
     let Grid { side, range } = settings.grid;
     if !(2..=MAX_SIDE).contains(&side) || !range.is_finite() {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
-use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Holder, Locks, Taken};
 use crate::records::{Epochs, Log, ProbeRecord, Recorded, SharpnessRecord};
@@ -146,25 +145,15 @@ impl TrialFolder {
         Ok(self.epochs().read()?.epochs)
     }
 
-    /// The untrained model, as epoch 0, and the epochs. Earlier versions did not evaluate the untrained model.
+    /// The untrained model, as epoch 0, and the epochs.
     pub fn curve(&self) -> Result<(Option<EpochRecord>, Vec<EpochRecord>), StoreError> {
         let Recorded { untrained, epochs } = self.epochs().read()?;
         Ok((untrained, epochs))
     }
 
-    /// The epochs that were recorded after the cursor.
-    pub fn records_from(&self, cursor: &mut Cursor) -> Result<Vec<EpochRecord>, StoreError> {
-        self.epochs().read_from(cursor)
-    }
-
-    /// Adds an epoch; the first is epoch 0, the untrained model.
-    pub fn append_record(&self, record: &EpochRecord) -> Result<(), StoreError> {
-        self.epochs().append(record)
-    }
-
-    /// Adds epochs to a trial that has none, all at once.
-    pub fn write_records(&self, records: &[EpochRecord]) -> Result<(), StoreError> {
-        self.epochs().append_all(records)
+    /// Adds epochs; the first one is epoch 0, the untrained model.
+    pub fn append_records(&self, records: &[EpochRecord]) -> Result<(), StoreError> {
+        self.epochs().append(records)
     }
 
     /// Forgets the epochs after the first `epochs`, which will be computed again; what was there is kept aside if asked
@@ -176,7 +165,7 @@ impl TrialFolder {
             if recorded.epochs.len() > epochs {
                 files::set_aside(log.path())?;
                 let kept = recorded.untrained.into_iter().chain(recorded.epochs.into_iter().take(epochs));
-                return log.append_all(&kept.collect::<Vec<_>>());
+                return log.append(&kept.collect::<Vec<_>>());
             }
         }
         log.cut(epochs)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use semfocus_core::EpochRecord;
 
-use crate::checkpoint::Refused;
+use crate::checkpoint::{FORMAT_VERSION, Refused};
 use crate::{
     Checkpoint, CheckpointName, Cursor, Locks, RecordHash, State, Store, StoreError, Taken, TrialFolder, files,
 };
@@ -116,12 +116,10 @@ impl Checkpoint {
             return Err(Refused::Contents(reason));
         };
         let hash = RecordHash::of(self.trial, before).to_string();
-        match &self.record {
-            Some(stored) if *stored != hash => {
-                Err(Refused::Contents("it was saved with another epochs.csv".to_owned()))
-            }
-            _ => Ok(()),
+        if self.record.as_ref() != Some(&hash) {
+            return Err(Refused::Contents("it was saved with another epochs.csv".to_owned()));
         }
+        Ok(())
     }
 }
 
@@ -130,9 +128,8 @@ impl Refused {
     pub fn into_error(self, path: &Path) -> StoreError {
         match self {
             Refused::Unreadable(error) => StoreError::io("read", path, error),
-            Refused::Version(format) => {
-                StoreError::Newer { path: path.to_owned(), format, known: crate::checkpoint::FORMAT_VERSION }
-            }
+            Refused::Version(format) if format < FORMAT_VERSION => StoreError::older(path, format),
+            Refused::Version(format) => StoreError::Newer { path: path.to_owned(), format, known: FORMAT_VERSION },
             damage => StoreError::damaged(path, damage.to_string()),
         }
     }

@@ -9,10 +9,6 @@ use crate::stats::{TimeToTarget, area_under_curve, binomial_tail};
 /// Times are recorded in milliseconds: what took no time took less than one.
 const RESOLUTION: f64 = 0.001;
 
-/// The share of the most frequent class where a store does not record it: that of two equally frequent classes. With more
-/// classes this asks too much, never too little.
-const UNKNOWN_MAJORITY: f64 = 0.5;
-
 /// The measures of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measures {
@@ -45,10 +41,11 @@ pub struct Measures {
     pub test: usize,
     /// Whether trials with other seeds have the same held-out examples, or examples from the same file.
     pub is_data_shared: bool,
-    /// Share of the held-out examples that always giving the most frequent class gets right.
-    pub majority: f64,
+    /// Share of the held-out examples that always giving the most frequent class gets right; none if the status that says it
+    /// cannot be read.
+    pub majority: Option<f64>,
     /// Probability that a model that knows nothing but the most frequent class gets as many held-out examples right in any of
-    /// the epochs.
+    /// the epochs; 1 if that class is not known.
     pub luck: f64,
 }
 
@@ -73,7 +70,7 @@ impl Measures {
         };
         let data = trial.settings.as_ref().map(|settings| &settings.data);
         let held_out = data.map_or(1, |data| data.sizes.held_out);
-        let majority = trial.status.as_ref().and_then(|status| status.majority).unwrap_or(UNKNOWN_MAJORITY);
+        let majority = trial.status.as_ref().and_then(|status| status.majority);
         let hits = (best.heldout_accuracy * held_out as f64).round() as usize;
         let test = trial.status.as_ref().and_then(|status| status.test);
         Some(Measures {
@@ -92,7 +89,7 @@ impl Measures {
             is_data_shared: data.is_some_and(|data| data.seed.is_some())
                 || trial.settings.as_ref().is_some_and(|settings| settings.data_checksum.is_some()),
             majority,
-            luck: (records.len() as f64 * binomial_tail(hits, held_out, majority)).min(1.0),
+            luck: majority.map_or(1.0, |share| (records.len() as f64 * binomial_tail(hits, held_out, share)).min(1.0)),
         })
     }
 }

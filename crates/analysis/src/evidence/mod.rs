@@ -253,7 +253,7 @@ impl Evidence {
     }
 
     fn majority_text(&self) -> String {
-        let shares: Vec<f64> = self.trials().filter_map(|trial| Some(trial.measures.as_ref()?.majority)).collect();
+        let shares: Vec<f64> = self.trials().filter_map(|trial| trial.measures.as_ref()?.majority).collect();
         let (min, max) = (shares.iter().copied().fold(1.0, f64::min), shares.iter().copied().fold(0.0, f64::max));
         match (format!("{:.1}", 100.0 * min), format!("{:.1}", 100.0 * max)) {
             (min, max) if min == max => format!("{min} %"),

@@ -19,7 +19,7 @@ impl Unit {
     pub(super) fn new<'a>(trials: impl Iterator<Item = &'a Observed> + Clone) -> Self {
         let mut settings = trials.clone().filter_map(|observed| observed.trial.settings.as_ref());
         let last = trials.filter_map(|observed| observed.trial.records.last());
-        let mut steps = last.filter_map(|record| Some(record.steps? / record.epoch as u64));
+        let mut steps = last.map(|record| record.steps / record.epoch as u64);
         match steps.next() {
             _ if settings.all(TrialSettings::is_epoch_a_pass) => Unit::Epochs,
             Some(first) if steps.all(|other| other == first) => Unit::Steps(first),

@@ -71,8 +71,6 @@ struct Report {
     gemm_gflops: f64,
     threads: usize,
     instructions: &'static str,
-    /// The same as scripts of earlier versions expect it.
-    instruction_set: String,
     width: usize,
     heads: usize,
     head_width: usize,
@@ -117,7 +115,6 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
         gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
         threads,
         instructions: InstructionSet::current().name(),
-        instruction_set: format!("{:?}", InstructionSet::current()),
         width: args.width as usize,
         heads: args.heads as usize,
         head_width: args.head_width.unwrap_or(args.width / args.heads).max(1) as usize,

@@ -84,11 +84,9 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
         writeln!(out, "origin     starts with the weights of trial {trial}")?;
         writeln!(out, "           after epoch {epoch} (checksum {weights})")?;
     }
-    // Earlier versions did not record the steps.
-    let steps = epochs
-        .last()
-        .and_then(|last| last.steps)
-        .map_or(String::new(), |steps| format!(" ({} steps, {} per epoch)", steps, steps / epochs.len() as u64));
+    let steps = epochs.last().map_or(String::new(), |EpochRecord { epoch, steps, .. }| {
+        format!(" ({steps} steps, {} per epoch)", steps / *epoch as u64)
+    });
     writeln!(out, "state      {}, {} of {} epochs{steps}", state.name(), epochs.len(), settings.training.epochs)?;
     if let Some(message) = status.as_ref().and_then(|status| status.message.as_ref()) {
         paragraph(out, "           ", message)?;

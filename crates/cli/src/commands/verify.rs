@@ -63,9 +63,10 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
 impl Damage {
     fn new(error: &StoreError) -> Self {
         let file = match error {
-            StoreError::Io { path, .. } | StoreError::Damaged { path, .. } | StoreError::Newer { path, .. } => {
-                Some(path)
-            }
+            StoreError::Io { path, .. }
+            | StoreError::Damaged { path, .. }
+            | StoreError::Newer { path, .. }
+            | StoreError::Older { path, .. } => Some(path),
             _ => None,
         };
         let is_unread = matches!(error, StoreError::Io { .. });

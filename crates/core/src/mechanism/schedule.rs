@@ -125,12 +125,6 @@ impl Schedule {
         self.0.iter().flat_map(|stage| stage.layers.attentions())
     }
 
-    /// The stage that trains an epoch; the first epoch is 1.
-    pub fn of_epoch(&self, epoch: usize) -> &Stage {
-        let begun = self.0.iter().take_while(|stage| stage.after < epoch.max(1)).count();
-        &self.0[begun - 1]
-    }
-
     /// The same schedule with every attention replaced by what `new` returns for its text.
     pub fn try_map<E>(&self, mut new: impl FnMut(&Spec) -> Result<Spec, E>) -> Result<Self, E>
     where
@@ -249,8 +243,8 @@ mod tests {
     #[test]
     fn stages_and_blocks_are_found() {
         let schedule = read("full@0,topk:5/full@10").unwrap();
-        let stage = |epoch: usize| schedule.of_epoch(epoch).layers.to_string();
-        assert_eq!([0, 1, 10, 11, 99].map(stage), ["full", "full", "full", "topk:5/full", "topk:5/full"]);
+        let stages = schedule.stages().iter().map(|stage| (stage.after, stage.layers.to_string()));
+        assert_eq!(stages.collect::<Vec<_>>(), [(0, "full".to_owned()), (10, "topk:5/full".to_owned())]);
         let layers = &schedule.stages()[1].layers;
         assert_eq!(layers.of_block(0).unwrap().to_string(), "topk:5");
         assert_eq!(layers.of_block(2), None);

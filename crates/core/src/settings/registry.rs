@@ -19,9 +19,6 @@ pub fn all() -> &'static [Setting] {
 
 /// The setting at a path.
 pub fn find(path: &str) -> Option<&'static Setting> {
-    // The name in earlier versions.
-    let renamed = path.strip_prefix("oddities.").map(|name| format!("quirks.{name}"));
-    let path = renamed.as_deref().unwrap_or(path);
     all().iter().find(|setting| setting.path == path)
 }
 

@@ -206,19 +206,21 @@ impl Train {
         Ok(hash)
     }
 
-    /// Puts the untrained model on record as epoch 0, if it is not there.
-    fn evaluate_untrained(&self, trainer: &Trainer, context: &Context<'_>) -> Result<(), JobError> {
+    /// Puts the untrained model on record as epoch 0, if it is not there. One whose loss is not finite has diverged.
+    fn evaluate_untrained(&self, trainer: &Trainer, context: &Context<'_>) -> Result<Option<End>, JobError> {
         if self.folder.curve()?.0.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let mut untrained = None;
         context.threads.run(&mut || untrained = trainer.untrained(context.stop));
         context.lease.confirm()?;
-        // One whose loss is not finite diverges in its first epoch.
-        let is_finite = |record: &EpochRecord| record.train_loss.is_finite() && record.heldout_loss.is_finite();
-        match untrained.filter(is_finite) {
-            Some(record) => Ok(self.folder.append_record(&record)?),
-            None => Ok(()),
+        match untrained {
+            Some(record) if record.train_loss.is_finite() && record.heldout_loss.is_finite() => {
+                self.folder.append_records(&[record])?;
+                Ok(None)
+            }
+            Some(_) => Ok(Some(End::Over(State::Diverged))),
+            None => Ok(Some(End::Interrupted)),
         }
     }
 
@@ -299,7 +301,11 @@ impl Job for Train {
         context.emit(Event::JobStarted { done: done(&trainer), total, epoch: trainer.progress().epoch });
         let probes = Probes::new(self, &trainer);
         if trainer.progress().total_steps == 0 {
-            self.evaluate_untrained(&trainer, context)?;
+            if let Some(end) = self.evaluate_untrained(&trainer, context)? {
+                let state = if end == End::Interrupted { State::Interrupted } else { State::Diverged };
+                folder.write_status(&self.status(&trainer, state)?)?;
+                return Ok(end);
+            }
             probes.look(&trainer, context)?;
         }
         // A process may have died after the epoch that reached the target and before it could say so.
@@ -329,7 +335,7 @@ impl Job for Train {
             match end {
                 Ok(record) => {
                     // The last checkpoint comes last: what was not written before it is written again with its epoch.
-                    folder.append_record(&record)?;
+                    folder.append_records(&[record])?;
                     epoch_seconds = Some(record.seconds);
                     hash.add(&record);
                     probes.look(&trainer, context)?;

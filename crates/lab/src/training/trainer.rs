@@ -161,7 +161,7 @@ impl Trainer {
             heldout_accuracy: held_out.accuracy,
             grad_norm: 0.0,
             seconds: began.elapsed().as_secs_f64(),
-            steps: Some(0),
+            steps: 0,
         })
     }
 
@@ -214,7 +214,7 @@ impl Trainer {
             heldout_accuracy: held_out.accuracy,
             grad_norm: self.progress.gradient_norm / steps as f64,
             seconds: before + began.elapsed().as_secs_f64(),
-            steps: Some(self.progress.total_steps),
+            steps: self.progress.total_steps,
         };
         let best = match self.progress.best {
             Some(best) if best.heldout_accuracy >= held_out.accuracy => best,

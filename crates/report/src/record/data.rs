@@ -235,7 +235,7 @@ fn trials_csv(trials: &Trials) -> String {
             shown(status.and_then(|status| status.majority)),
             shown(status.and_then(|status| status.test).map(|test| test.best.accuracy)),
             shown(status.and_then(|status| status.epoch_flops).map(|flops| rounded(flops, DIGITS))),
-            shown(records.last().and_then(|record| record.steps)),
+            shown(records.last().map(|record| record.steps)),
             rounded(seconds, DIGITS),
         ]);
         rows.push(row);
@@ -319,10 +319,10 @@ fn trial(row: &Row, experiment: &Experiment) -> Result<StoredTrial, RecordError>
 /// Divides the time and the steps of a trial evenly among its epochs, and checks what follows from its curve.
 fn complete(row: &Row, trial: &mut StoredTrial, goal: Goal) -> Result<(), RecordError> {
     let epochs = trial.records.len();
-    let (seconds, steps): (f64, Option<u64>) = (row.get("seconds")?, row.find("steps")?);
+    let (seconds, steps): (f64, u64) = (row.get("seconds")?, row.find("steps")?.unwrap_or_default());
     for record in &mut trial.records {
         record.seconds = seconds / epochs as f64;
-        record.steps = steps.map(|steps| steps * record.epoch as u64 / epochs as u64);
+        record.steps = steps * record.epoch as u64 / epochs as u64;
     }
     let expected = summary(Measures::new(trial, goal).as_ref());
     for (column, expected) in NUMBERS[3..8].iter().zip(expected) {
@@ -363,7 +363,7 @@ fn add_epoch(row: &Row, trial: &mut StoredTrial) -> Result<(), RecordError> {
         heldout_accuracy: row.get("heldout_accuracy")?,
         grad_norm: 0.0,
         seconds: 0.0,
-        steps: None,
+        steps: 0,
     };
     match record.epoch {
         0 if trial.untrained.is_none() && trial.records.is_empty() => trial.untrained = Some(record),

@@ -17,13 +17,10 @@ pub(crate) struct Process {
     /// Name of its machine.
     pub(crate) host: String,
     /// What Linux calls this start of the machine.
-    #[serde(default)]
     pub(crate) boot: String,
     /// The set of process numbers that `pid` belongs to; containers have their own.
-    #[serde(default)]
     pub(crate) namespace: String,
     /// When the process started, in ticks since the start of the machine.
-    #[serde(default)]
     pub(crate) started: u64,
 }
 
@@ -55,13 +52,11 @@ impl Process {
         if self.host != here.host || !cfg!(target_os = "linux") {
             return None;
         }
-        // Earlier versions did not write where a process number comes from.
-        let is_old = self.boot.is_empty();
         // Another start may be that of another machine with the same name.
-        if !is_old && (&self.boot, &self.namespace) != (&here.boot, &here.namespace) {
+        if (&self.boot, &self.namespace) != (&here.boot, &here.namespace) {
             return None;
         }
-        Life::of(self.pid).is_since((!is_old).then_some(self.started))
+        Life::of(self.pid).is_since(self.started)
     }
 
     /// The machine, its start and its set of process numbers, as a short name without dots.
@@ -78,16 +73,13 @@ impl Process {
 
     /// Whether an unfinished file, by its name, belongs to a process that is known to have died.
     pub(crate) fn has_left(file: &str) -> bool {
-        let mut parts = file.rsplit('.').skip(1);
-        let (last, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let mut fields = name.splitn(3, '_');
+        let mut fields = file.rsplit('.').nth(2).unwrap_or_default().splitn(3, '_');
         let mut field = || fields.next().unwrap_or_default();
         match (field(), field().parse(), field().parse()) {
             (machine, Ok(pid), Ok(start)) => {
-                machine == Process::here().machine() && Life::of(pid).is_since(Some(start)) == Some(false)
+                machine == Process::here().machine() && Life::of(pid).is_since(start) == Some(false)
             }
-            // Earlier versions wrote the number of the process alone.
-            _ => last.parse().is_ok_and(|pid| Life::of(pid) == Life::Over),
+            _ => false,
         }
     }
 }
@@ -121,10 +113,10 @@ impl Life {
         }
     }
 
-    /// Whether it is that of a process that started at a time, or whenever, if that can be told.
-    fn is_since(self, start: Option<u64>) -> Option<bool> {
+    /// Whether it is that of a process that started at a time, if that can be told.
+    fn is_since(self, start: u64) -> Option<bool> {
         match self {
-            Life::Since(started) => Some(start.is_none_or(|start| start == started)),
+            Life::Since(started) => Some(start == started),
             Life::Over => Some(false),
             Life::Unknown => None,
         }

@@ -263,7 +263,7 @@ fn a_process_that_only_locks_stops_when_another_one_uses_claims() {
     // One that died on another machine with its lock is waited for once.
     let died = scratch.path().join("real/other");
     std::fs::create_dir_all(&died).unwrap();
-    let text = r#"{"pid":1,"host":"elsewhere","since":"2026-01-01T00:00:00Z"}"#;
+    let text = r#"{"pid":1,"host":"elsewhere","boot":"b","namespace":"n","started":7,"since":"2026-01-01T00:00:00Z"}"#;
     std::fs::write(died.join("lock"), text).unwrap();
     let folder = claiming.mount.join("other");
     assert!(matches!(claiming.locks.take(&folder).unwrap(), Taken::Held(Some(_))));

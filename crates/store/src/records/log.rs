@@ -10,8 +10,7 @@ use crate::check::check;
 use crate::cursor::Cursor;
 use crate::{StoreError, files};
 
-/// The version of the format that is written; versions up to it can be read. From version 2 on, the last field of a line is
-/// a checksum of the rest.
+/// The version of the format that is read and written. The last field of a line is a checksum of the rest.
 const FORMAT: u32 = 2;
 
 /// What stands before the checksum of a line.
@@ -29,14 +28,9 @@ pub(crate) struct Log<T> {
 #[derive(Serialize, Deserialize)]
 struct Line<T> {
     /// Version of the format.
-    #[serde(default = "first")]
     format: u32,
     #[serde(flatten)]
     record: T,
-}
-
-fn first() -> u32 {
-    1
 }
 
 impl<T: Serialize + DeserializeOwned> Log<T> {
@@ -109,7 +103,6 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
     fn parse(&self, number: usize, line: &str) -> Result<T, StoreError> {
         #[derive(Deserialize)]
         struct Version {
-            #[serde(default = "first")]
             format: u32,
         }
         let damaged = |error: serde_json::Error| StoreError::damaged(&self.path, format!("line {number}: {error}"));
@@ -117,8 +110,10 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
         if format > FORMAT {
             return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
         }
-        // A line that has a checksum is held to it, whatever it says of its format.
-        if (format > 1 || line.contains(CHECK)) && !self.is_checksum_right(number, line) {
+        if format < FORMAT && !line.contains(CHECK) {
+            return Err(StoreError::older(&self.path, format));
+        }
+        if !self.is_checksum_right(number, line) {
             return Err(StoreError::damaged(&self.path, format!("line {number}: its checksum is wrong")));
         }
         Ok(serde_json::from_str::<Line<T>>(line).map_err(damaged)?.record)
@@ -142,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_with_the_same_bits_and_old_lines_stay_as_they_are() {
+    fn numbers_come_back_with_the_same_bits_and_earlier_lines_stay_as_they_are() {
         let scratch = Scratch::new("log");
         let log = Log::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
         let key = semfocus_core::Key::new(1);
@@ -178,9 +173,13 @@ mod tests {
         log.append(&record(1)).unwrap();
         assert_eq!(log.read_from(&mut cursor).unwrap(), [record(1)]);
         assert_eq!(log.read_from(&mut cursor).unwrap(), []);
-        add(&log, "{\"format\":1,\"epo");
+        let one = std::fs::read_to_string(&log.path).unwrap();
+        log.append(&record(2)).unwrap();
+        let second = std::fs::read_to_string(&log.path).unwrap()[one.len()..].to_owned();
+        let (begun, rest) = second.split_at(20);
+        std::fs::write(&log.path, format!("{one}{begun}")).unwrap();
         assert_eq!(log.read_from(&mut cursor).unwrap(), []);
-        add(&log, "ch\":2,\"value\":0.5}\n");
+        add(&log, rest);
         assert_eq!(log.read_from(&mut cursor).unwrap(), [record(2)]);
         log.append(&record(3)).unwrap();
         add(&log, "{\"half");
@@ -192,14 +191,18 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_refused_and_is_not_damage() {
+    fn other_formats_are_refused_and_are_not_damage() {
         let scratch = Scratch::new("newer");
         let log = Log::<Record>::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
         files::append(&log.path, "{\"format\":3,\"epochs\":[1]}\n").unwrap();
         assert!(matches!(log.read(), Err(StoreError::Newer { format: 3, .. })));
-        let other = Log::<Record>::new(scratch.path().join("others.jsonl"), "a trial".to_owned());
-        files::append(&other.path, "{\"format\":1,\"epoch\":1,\"value\":null}\n").unwrap();
-        assert!(matches!(other.read(), Err(StoreError::Damaged { .. })));
+        for (line, is_older) in
+            [("{\"format\":1,\"epoch\":1,\"value\":1}\n", true), ("{\"format\":2,\"epoch\":1}\n", false)]
+        {
+            std::fs::write(&log.path, line).unwrap();
+            let error = log.read().unwrap_err();
+            assert_eq!(matches!(error, StoreError::Older { .. }), is_older, "{error}");
+        }
     }
 
     #[test]

@@ -3,7 +3,6 @@
 mod experiments;
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_core::TrialSettings;
@@ -13,7 +12,6 @@ use semfocus_nn::{MechanismInfo, Named};
 use semfocus_tasks::{Symbol, TaskInfo};
 use serde::Serialize;
 
-use super::status::runs;
 use crate::Error;
 use crate::output::emit;
 use crate::screen::text_width;
@@ -43,12 +41,6 @@ enum What {
         #[arg(short, long)]
         times: bool,
         /// Print JSON, with all experiments
-        #[arg(long)]
-        json: bool,
-    },
-    /// The runs in the folder runs; the same as `semfocus status`
-    Runs {
-        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -83,7 +75,6 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
         What::Experiments { ref name, all, times, json } => {
             experiments::run(&experiments::Wanted { name: name.as_deref(), all, times, json }, lab, out)
         }
-        What::Runs { json } => runs::run(Path::new(runs::FOLDER), json, out).map(|_| ()),
         What::Settings { json } => {
             let entries: Vec<SettingEntry> = settings::all().iter().map(SettingEntry::new).collect();
             emit(out, json, &entries, |out| print_settings(&entries, out))

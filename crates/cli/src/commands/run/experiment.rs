@@ -11,7 +11,6 @@ use semfocus_store::Store;
 use super::from;
 use crate::DeviceArg;
 use crate::locks::LockArg;
-use crate::talk::say;
 
 /// An experiment, the changes to it, and its folder.
 #[derive(Debug, ClapArgs)]
@@ -37,9 +36,6 @@ pub(crate) struct ExperimentArgs {
     /// A single number is a count: 3 uses the first three seeds of the study. To use only the seed 3, write `3,`.
     #[arg(long, value_name = "N|A,B,…")]
     seeds: Option<Seeds>,
-    /// Explains itself: it is easily taken for --seeds.
-    #[arg(long, hide = true, value_name = "SEED")]
-    seed: Option<u64>,
     /// Number of epochs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     epochs: Option<u32>,
@@ -66,16 +62,6 @@ pub(crate) struct ExperimentArgs {
 }
 
 impl ExperimentArgs {
-    /// Whether the seeds are clear; says what is meant if they are not.
-    pub(crate) fn is_clear(&self) -> bool {
-        if let Some(seed) = self.seed {
-            say!(
-                "error: there is no --seed; `--seeds {seed}` uses {seed} seeds, `--seeds {seed},` (with a comma) only the seed {seed}"
-            );
-        }
-        self.seed.is_none()
-    }
-
     pub(super) fn request(&self) -> Request {
         let mut overrides: Vec<String> = self.set.iter().chain(&self.settings).cloned().collect();
         let mut seeds = None;

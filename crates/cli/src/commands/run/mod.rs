@@ -44,9 +44,6 @@ pub(crate) struct Args {
     /// Start without asking, however long it takes
     #[arg(short, long)]
     yes: bool,
-    /// Has no effect: a run always resumes
-    #[arg(long)]
-    resume: bool,
     /// Print only the result, without progress
     #[arg(short, long)]
     quiet: bool,
@@ -62,12 +59,6 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    if !args.what.is_clear() {
-        return Ok(Exit::WrongUsage);
-    }
-    if args.resume {
-        say!("note: a run always resumes where it stopped; --resume has no effect");
-    }
     let mut prepared = args.prepare(lab)?;
     let estimate = prepared.estimate(&args.what, lab);
     if args.dry_run {

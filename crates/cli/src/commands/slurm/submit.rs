@@ -81,9 +81,6 @@ struct Submitted<'a> {
 }
 
 pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    if !args.what.is_clear() {
-        return Ok(Exit::WrongUsage);
-    }
     let measurements = args.measure.get()?;
     let (resources, workers) = resources(args)?;
     let prepare = || -> Result<Prepared, Error> {
