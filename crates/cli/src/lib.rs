@@ -32,6 +32,7 @@ mod commands;
 mod costs;
 mod damage;
 mod evidence;
+mod execute;
 mod locks;
 mod measure;
 mod models;

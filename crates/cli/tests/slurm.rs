@@ -56,7 +56,8 @@ fn a_run_is_submitted_followed_and_cancelled() {
     assert!(script.contains(&format!("--output={}/%A_%a.log", folder.display())), "{script}");
     let exec = format!("exec {} work {}\n", env!("CARGO_BIN_EXE_semfocus"), scratch.path("run"));
     assert!(script.ends_with(&exec), "{script}");
-    assert!(std::fs::read_to_string(scratch.path("run/measure.toml")).unwrap().contains("probe = \"--samples 5\""));
+    let kept = std::fs::read_to_string(scratch.path("run/measure.toml")).unwrap();
+    assert!(kept.ends_with("\n[[probe]]\nsamples = 5\n"), "{kept}");
 
     let queue = "101|1|RUNNING|None|3:10|1:56:50|n1\n101|2|PREEMPTED|BeginTime|0:00|2:00:00|\n\
                  101|3|FAILED|NonZeroExitCode|0:05|1:59:55|n2\n101|4|PENDING|JobArrayTaskLimit|0:00|2:00:00|\n\
@@ -161,6 +162,22 @@ fn measurements_that_are_left_are_submitted() {
     assert!(submit().stdout.contains("array 107: "));
     assert_eq!(work().code, 0);
     assert!(probe().stderr.contains("all trials are over and measured: nothing is submitted"));
+    // What is left is seen without loading a model: nobody notices that none can be loaded.
+    for trial in common::trials(&scratch.path("run")) {
+        for name in ["last", "previous", "best"] {
+            let file = trial.join(format!("{name}.safetensors"));
+            assert!(!file.exists() || std::fs::write(file, "damaged").is_ok());
+        }
+    }
+    let output = probe();
+    assert!(output.stderr.contains("all trials are over and measured: nothing is submitted"), "{}", output.stderr);
+    assert_eq!(json(), Value::Bool(false));
+    for trial in common::trials(&scratch.path("run")) {
+        let _ = std::fs::remove_file(trial.join("sharpness.jsonl"));
+    }
+    assert_eq!(json(), Value::Bool(true));
+    let output = submit();
+    assert!(output.code == 0 && output.stdout.contains("array 109: "), "{}{}", output.stdout, output.stderr);
 }
 
 #[test]
@@ -223,9 +240,9 @@ fn mistakes_are_explained() {
         (&["--workers", "3"][..], "give --time 2h"),
         (&["--time", "2h"], "give --workers 8"),
         (&["--workers", "3", "--time", "30s"], "at least 1m"),
-        (&["--workers", "3", "--time", "2h", "--", "oops"], "oops is no option of sbatch"),
+        (&["--workers", "3", "--time", "2h", "--", "oops"], "oops is not an sbatch option"),
         (&["--workers", "3", "--time", "2h", "--profile", "long"], "there is no profile `long`"),
-        (&["--workers", "3", "--time", "2h", "--landscape=--gird 3"], "--gird"),
+        (&["--workers", "3", "--time", "2h", "--landscape=--gird 3"], "`landscape` has no option `gird`\nhelp: did you mean `grid`?"),
     ] {
         let output = cluster.semfocus(&[&SUBMIT[..5], options].concat());
         assert_eq!(output.code, 1, "{options:?}: {}", output.stderr);
@@ -233,7 +250,7 @@ fn mistakes_are_explained() {
     }
     let output = cluster.semfocus(&[&SUBMIT[..5], &["--workers", "3", "--time", "2"]].concat());
     assert_eq!(output.code, 2, "{}", output.stderr);
-    assert!(output.stderr.contains("write it like 2h, 90m"), "{}", output.stderr);
+    assert!(output.stderr.contains("is not a duration; use for example 2h"), "{}", output.stderr);
     // A machine without Slurm.
     let output = cluster.semfocus_with(&SUBMIT, &[("PATH", &scratch.path("nothing"))]);
     assert_eq!(output.code, 1, "{}", output.stderr);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -68,6 +69,47 @@ fn workers_share_a_prepared_run() {
             serde_json::from_str(&std::fs::read_to_string(trial.join("env.json")).unwrap()).unwrap();
         assert_eq!((&environment["threads"], &environment["jobs"]), (&1.into(), &1.into()), "{environment}");
     }
+}
+
+/// The files of a report with their contents. Figures and tables about seconds are left out, and so is the page, which has them.
+fn figures_and_tables(dir: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for folder in ["figures", "tables"] {
+        for entry in Path::new(dir).join(folder).read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            let name = format!("{folder}/{}", path.file_name().unwrap().to_str().unwrap());
+            let has_times = ["seconds", "summary", "trials"].iter().any(|word| name.contains(word));
+            files.insert(name, if has_times { Vec::new() } else { std::fs::read(path).unwrap() });
+        }
+    }
+    files
+}
+
+#[test]
+fn a_run_and_workers_end_with_the_same_figures() {
+    let after = "\n[after]\nshow = [\"regions-w\", \"surface-lipschitz\"]\n[after.regions]\n[after.probe]\nsamples = 5\n\
+                 [after.landscape]\ngrid = 3\nsamples = 5\n[after.sharpness]\nsamples = 4\nprobes = 2\neigenvalues = 1\n";
+    let scratch = Scratch::new("work-figures");
+    let cluster = Cluster::new(&scratch);
+    let dir = cluster.submitted(&(SMALL.replace("epochs = 12", "epochs = 2") + after));
+    let output = semfocus(&["work", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = semfocus(&["report", &dir]);
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let alone = scratch.path("alone");
+    let run = semfocus(&["run", &scratch.path("small.toml"), "-o", &alone]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for output in [&run, &report] {
+        assert!(output.stderr.contains("figures/surface-lipschitz.{svg,png,pdf}"), "{}", output.stderr);
+        assert!(output.stderr.contains("figures/regions-w.{svg,png,pdf}"), "{}", output.stderr);
+    }
+    let (by_run, by_workers) = (figures_and_tables(&alone), figures_and_tables(&dir));
+    assert_eq!(by_run.keys().collect::<Vec<_>>(), by_workers.keys().collect::<Vec<_>>());
+    for name in ["figures/regions-x.svg", "figures/surface-contours.svg", "tables/sharpness.csv", "tables/theory.csv"] {
+        assert!(by_run.get(name).is_some_and(|contents| !contents.is_empty()), "{name}: {:?}", by_run.keys());
+    }
+    let different: Vec<&String> = by_run.keys().filter(|name| by_run[*name] != by_workers[*name]).collect();
+    assert!(different.is_empty(), "{different:?}");
 }
 
 #[test]

@@ -55,13 +55,6 @@ impl TrainedModel {
         Self::read_file(lab, device, &stored_trial(lab, folder)?, &folder.checkpoint(name))
     }
 
-    /// The models of a stored trial along its training, as far as their weights were kept, by ascending epoch.
-    pub fn along_training(lab: &Lab, device: &Device, folder: &TrialFolder) -> Result<Vec<Self>, ModelError> {
-        let trial = stored_trial(lab, folder)?;
-        let read = |epoch| Self::read_file(lab, device, &trial, &folder.snapshot(epoch));
-        folder.snapshots().into_iter().map(read).collect()
-    }
-
     /// The model of a checkpoint file of a trial.
     pub fn read_file(lab: &Lab, device: &Device, trial: &Trial, path: &Path) -> Result<Self, ModelError> {
         if !path.exists() {
@@ -90,7 +83,7 @@ pub(crate) fn tensors(values: impl Iterator<Item = (String, Values)>) -> Vec<(St
     values.map(|(name, Values { shape, values })| (name, TensorData::new(values, shape))).collect()
 }
 
-fn stored_trial(lab: &Lab, folder: &TrialFolder) -> Result<Trial, ModelError> {
+pub(crate) fn stored_trial(lab: &Lab, folder: &TrialFolder) -> Result<Trial, ModelError> {
     let settings = folder.settings()?;
     let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
     // The run may be that of a program with other mechanisms.

@@ -33,6 +33,10 @@ impl Job for Pretend<'_> {
     fn folder(&self) -> &Path {
         &self.folder
     }
+    fn unit(&self) -> &'static str {
+        "steps"
+    }
+
     fn units(&self) -> usize {
         1
     }

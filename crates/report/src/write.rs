@@ -9,7 +9,7 @@ use semfocus_store::{Store, StoreError};
 
 use crate::pictures::Picture;
 use crate::section::Section;
-use crate::{causes, page, pictures, surface, tables, theory};
+use crate::{causes, page, pictures, regions, surface, tables, theory};
 
 /// Resolution of a PNG: good enough for print.
 const DPI: f32 = 300.0;
@@ -45,7 +45,9 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
     let of_causes = causes::section(evidence).into_iter();
     let sections = of_causes.chain(theory::section(evidence)).chain(surface::section(evidence, &mut damage));
     let sections: Vec<Section> = sections.collect();
-    let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures));
+    let regions = if evidence.experiment.after.regions { regions::pictures() } else { Vec::new() };
+    let all_pictures =
+        || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures)).chain(&regions);
     let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));
     let dir = store.dir();
     let (figure_dir, table_dir) = (dir.join("figures"), dir.join("tables"));

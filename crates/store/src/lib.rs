@@ -4,6 +4,8 @@
 //! DIR/experiment.toml                    the experiment, as a file that gives the same trials again
 //! DIR/trials.csv                         one line per trial: its folder, mechanism, seed, values on the grid
 //! DIR/trials/experiment.toml             a copy of the first, should it be damaged
+//! DIR/measure.toml                       what workers measure on the trained models
+//! DIR/slurm/<time>/submission.json       what was submitted to a cluster, next to its scripts and logs
 //! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
@@ -22,7 +24,7 @@
 //! DIR/trials/<id>/claims/000001          in place of the lock on file systems that several machines share
 //! ```
 //!
-//! Everything but the first three is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
+//! Everything below `trials/<id>` is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
 //! `*.jsonl`) only grow; every line says the version of its format and has a checksum, and a reader can
 //! follow them with a [`Cursor`]. All other files are replaced as a whole.
 //!
@@ -53,10 +55,12 @@ pub mod events;
 pub mod files;
 mod index;
 mod lease;
+mod measurements;
 mod origin;
 pub mod records;
 mod status;
 mod stored;
+mod submission;
 pub mod surface;
 #[cfg(test)]
 mod testing;
@@ -76,6 +80,7 @@ pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
 pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
+pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
 pub use trial::{CheckpointName, TrialFolder};
 

@@ -10,6 +10,7 @@ use semfocus_store::Store;
 use serde::Serialize;
 
 use super::compare::GoalArgs;
+use super::run::show;
 use crate::damage::left_out;
 use crate::output::emit;
 use crate::talk::say;
@@ -51,6 +52,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         }
         Ok(())
     })?;
+    if !args.json {
+        out.flush()?;
+        show(&evidence.experiment, &args.dir);
+    }
     if missing > 0 {
         let are = if missing == 1 { "is" } else { "are" };
         say!("{} {are} not finished; the report says which", counted(missing, "trial"));

@@ -65,12 +65,7 @@ const KEYS: [&str; 12] =
 impl Body {
     /// Reads a file.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
-        let table = DeTable::parse(text).map_err(|error| {
-            let place = Place::File(source.clone(), error.span().unwrap_or(0..0));
-            ExperimentError::new(format!("this is not TOML: {}", error.message())).at(&place)
-        })?;
-        Body::read(table.get_ref(), &source)
+        parse_toml(name, text, Body::read)
     }
 
     fn read(table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Self, ExperimentError> {
@@ -227,6 +222,20 @@ impl Body {
         };
         Err(ExperimentError::new(format!("`{path}` cannot be in a grid: {reason}")).at(key).help(help))
     }
+}
+
+/// Reads the table of a TOML file.
+pub(super) fn parse_toml<T>(
+    name: &str,
+    text: &str,
+    read: impl FnOnce(&DeTable<'_>, &Arc<SourceText>) -> Result<T, ExperimentError>,
+) -> Result<T, ExperimentError> {
+    let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = Place::File(source.clone(), error.span().unwrap_or(0..0));
+        ExperimentError::new(format!("this is not TOML: {}", error.message())).at(&place)
+    })?;
+    read(table.get_ref(), &source)
 }
 
 /// The lines of `[expect]`, in the order in which they are written.

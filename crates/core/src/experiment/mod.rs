@@ -25,7 +25,7 @@ use toml::Value;
 use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
-pub use after::{After, Step};
+pub use after::After;
 use body::{Body, Given};
 use command_line::command_line;
 pub use error::ExperimentError;
@@ -260,9 +260,9 @@ impl Experiment {
         if let Some(seeds) = &body.seeds {
             self.seeds.clone_from(&seeds.value);
         }
-        self.after.apply(&body.after);
+        self.after.apply(&body.after)?;
         if let Some(mechanisms) = &body.mechanisms {
-            self.mechanisms = checked_mechanisms(mechanisms, self.after.has_regions(), known)?;
+            self.mechanisms = checked_mechanisms(mechanisms, self.after.regions, known)?;
         }
         if let Some(Given { value: layers, place }) = &body.layers {
             // Beside the mechanisms of the same file, or compared with full attention alone.
@@ -394,7 +394,7 @@ impl Experiment {
         // Such as `training.epochs 20 instead of 10`, or `6 seeds instead of 5`.
         let amounts = ["training.epochs", "training.steps", "seed", "seeds"];
         let is_amount = |words: &str| words.split(' ').take(2).any(|word| amounts.contains(&word));
-        let is_step = |words: &str| after::COMMANDS.iter().any(|command| words.starts_with(&format!("{command} ")));
+        let is_step = |words: &str| after::names().any(|name| words.starts_with(&format!("{name} ")));
         self.changed.iter().map(String::as_str).filter(|words| !is_amount(words) && !is_step(words)).collect()
     }
 

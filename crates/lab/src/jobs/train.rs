@@ -256,6 +256,10 @@ impl Job for Train {
         self.trial.steps()
     }
 
+    fn unit(&self) -> &'static str {
+        "steps"
+    }
+
     fn epochs(&self) -> usize {
         self.trial.settings.training.epochs
     }
@@ -398,7 +402,7 @@ fn checkpoint(trainer: &Trainer, hash: RecordHash) -> Vec<u8> {
 }
 
 /// The epoch with the best held-out accuracy; of equal ones the first.
-fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
+pub(crate) fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
     let better = |best: &EpochRecord, next: &EpochRecord| next.heldout_accuracy > best.heldout_accuracy;
     let best = records.iter().reduce(|best, next| if better(best, next) { next } else { best })?;
     Some(best.epoch)

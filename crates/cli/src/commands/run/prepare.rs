@@ -4,18 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use semfocus_core::{BASELINE, Experiment, Point, Scale, TrialId};
+use semfocus_core::{BASELINE, Experiment, Measurement, Point, Scale, TrialId};
 use semfocus_lab::estimate::{Estimate, Estimator, Group};
 use semfocus_lab::jobs::{Sharing, Train};
 use semfocus_lab::{Lab, Trial, memory};
 use semfocus_store::{Found, IndexEntry, Store};
 use serde::Serialize;
 
-use super::after::After;
 use super::experiment::ExperimentArgs;
 use super::from::Source;
 use crate::Error;
 use crate::costs::cost_file;
+use crate::measure::{self, command};
 use crate::models::mechanism_width;
 use crate::output::emit;
 use crate::talk::say;
@@ -33,8 +33,8 @@ pub(crate) struct Prepared {
     /// The trials that were asked for.
     pub(crate) jobs: Vec<Train>,
     pub(crate) sharing: Sharing,
-    /// What follows training.
-    pub(super) after: After,
+    /// What is measured after training.
+    pub(super) measurements: Vec<Measurement>,
     /// Where the experiment comes from: a scale of a preset, or a file.
     origin: String,
     steps_per_epoch: Option<usize>,
@@ -82,7 +82,7 @@ impl Prepared {
             Train::new(trial, folder)
         };
         let jobs = trials.into_iter().filter(|trial| asked.contains(&trial.id)).map(train).collect();
-        let after = After::new(&experiment, &dir, args.device.device.name())?;
+        let measurements = measure::all(&store, &experiment, &[])?;
         let origin = origin(args, &experiment);
         let found = Found::Nothing;
         Ok(Prepared {
@@ -92,7 +92,7 @@ impl Prepared {
             dir,
             jobs,
             sharing,
-            after,
+            measurements,
             origin,
             steps_per_epoch,
             data_notes,
@@ -127,7 +127,8 @@ impl Prepared {
         let is_over = estimate.done == estimate.trials && self.dir.join("report.html").is_file();
         if !is_over {
             let trials: Vec<&Trial> = self.jobs.iter().map(Train::trial).collect();
-            estimate.after_seconds = self.after.seconds(&mut estimator, &trials, self.sharing.threads);
+            let seconds = estimator.measurements(&self.measurements, &trials);
+            estimate.after_seconds = seconds / self.sharing.threads as f64;
             estimate.seconds += estimate.after_seconds;
         }
         Some(estimate)
@@ -170,8 +171,11 @@ impl Prepared {
                 format!("without `{BASELINE}` nothing is compared at the end; `semfocus compare` takes a --baseline");
             paragraph(out, "note       ", &text)?;
         }
-        for words in self.after.words() {
-            paragraph(out, "then       ", &format!("semfocus {words}"))?;
+        for measurement in &self.measurements {
+            paragraph(out, "then       ", &format!("semfocus {}", command(measurement)))?;
+        }
+        if self.experiment.after.regions {
+            writeln!(out, "then       draw the regions in which the conditions of the theory hold")?;
         }
         if let Some(estimate) = estimate {
             let Estimate { seconds, memory_bytes, disk_bytes, .. } = estimate;
