@@ -242,7 +242,10 @@ fn mistakes_are_explained() {
         (&["--workers", "3", "--time", "30s"], "at least 1m"),
         (&["--workers", "3", "--time", "2h", "--", "oops"], "oops is not an sbatch option"),
         (&["--workers", "3", "--time", "2h", "--profile", "long"], "there is no profile `long`"),
-        (&["--workers", "3", "--time", "2h", "--landscape=--gird 3"], "`landscape` has no option `gird`\nhelp: did you mean `grid`?"),
+        (
+            &["--workers", "3", "--time", "2h", "--landscape=--gird 3"],
+            "`landscape` has no option `gird`\nhelp: did you mean `grid`?",
+        ),
     ] {
         let output = cluster.semfocus(&[&SUBMIT[..5], options].concat());
         assert_eq!(output.code, 1, "{options:?}: {}", output.stderr);
@@ -294,7 +297,7 @@ fn a_site_has_profiles() {
     assert!(output.stderr.contains("has no profile [slurm.lnog]"), "{}", output.stderr);
     for (from, to, place, message) in [
         ("workers = 4", "wrokers = 4", ":7:1: `wrokers` is not a key", "did you mean `workers`?"),
-        ("\"1d\"", "\"one day\"", ":6:8: `one day` is no length of time", "^^^^^^^^^"),
+        ("\"1d\"", "\"one day\"", ":6:8: `one day` is not a duration", "^^^^^^^^^"),
     ] {
         scratch.file(".semfocus.toml", &profile.replace(from, to));
         let output = print(&["--profile", "long"]);

@@ -240,7 +240,8 @@ impl Measurement {
     pub fn set(&mut self, option: &str, value: &Value) -> Result<(), WrongOption> {
         let mut options = self.options();
         let table = option.split_once('.').map(|(table, _)| table);
-        let is_known = table.map_or(options.contains_key(option), |table| options.get(table).is_some_and(Value::is_table));
+        let is_known =
+            table.map_or(options.contains_key(option), |table| options.get(table).is_some_and(Value::is_table));
         if !is_known {
             let names = || options.keys().map(String::as_str);
             let help = match nearest(option, names()) {
@@ -271,9 +272,7 @@ impl Measurement {
             let option = option.replace('-', "_");
             let value = match (measurement.options().get(&option), value) {
                 (Some(Value::Boolean(_)), None) => Value::Boolean(true),
-                (Some(_), None) => {
-                    plain_value(words.next().ok_or_else(|| wrong(format!("`{option}` has no value")))?)
-                }
+                (Some(_), None) => plain_value(words.next().ok_or_else(|| wrong(format!("`{option}` has no value")))?),
                 (_, value) => plain_value(value.unwrap_or_default()),
             };
             measurement.set(&option, &value)?;

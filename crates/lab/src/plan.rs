@@ -119,7 +119,7 @@ impl Lab {
             for (after, stage) in attention.stages().iter().filter(|(after, _)| *after >= epochs) {
                 let mechanism = &trial.settings.mechanism;
                 note(format!(
-                    "{mechanism} does not get to {stage}: it has {epochs} epochs, and {stage} begins after {after}"
+                    "{mechanism} never reaches {stage}: the trial has {epochs} epochs and the switch is after epoch {after}"
                 ));
             }
         }

@@ -46,8 +46,7 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
     let sections = of_causes.chain(theory::section(evidence)).chain(surface::section(evidence, &mut damage));
     let sections: Vec<Section> = sections.collect();
     let regions = if evidence.experiment.after.regions { regions::pictures() } else { Vec::new() };
-    let all_pictures =
-        || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures)).chain(&regions);
+    let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures)).chain(&regions);
     let all_tables = || tables.iter().chain(sections.iter().flat_map(|section| &section.tables));
     let dir = store.dir();
     let (figure_dir, table_dir) = (dir.join("figures"), dir.join("tables"));

@@ -124,9 +124,8 @@ impl SurfaceFolder {
     /// not be known yet.
     pub fn new(trial: &TrialFolder, settings: SurfaceSettings) -> Self {
         let question = settings.question();
-        let is_same = |path: &PathBuf| {
-            description(path).ok().flatten().is_some_and(|found| found.question() == question)
-        };
+        let is_same =
+            |path: &PathBuf| description(path).ok().flatten().is_some_and(|found| found.question() == question);
         let named = trial.path().join("surfaces").join(settings.name());
         let path = if named.exists() { None } else { folders(trial).into_iter().find(is_same) };
         SurfaceFolder { path: path.unwrap_or(named), settings }
@@ -280,7 +279,10 @@ fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
     if !(2..=MAX_SIDE).contains(&side) || !range.is_finite() {
         return Err(StoreError::damaged(&path, format!("expected a grid of 2 to {MAX_SIDE} cells in a row")));
     }
-    if folder.file_name().is_some_and(|name| ![settings.name(), settings.hash()].iter().any(|known| name == known.as_str())) {
+    if folder
+        .file_name()
+        .is_some_and(|name| ![settings.name(), settings.hash()].iter().any(|known| name == known.as_str()))
+    {
         return Err(StoreError::damaged(&path, "it does not belong to this folder"));
     }
     Ok(Some(settings))

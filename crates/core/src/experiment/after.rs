@@ -128,7 +128,13 @@ fn checked(name: &str, option: &str, given: &Given, key: &Place) -> Result<(), E
 
 /// Reads options, each of which is checked. Those in tables of their own are called `table.option`.
 fn read_options(name: &str, table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Options, ExperimentError> {
-    fn collect(name: &str, prefix: &str, table: &DeTable<'_>, source: &Arc<SourceText>, to: &mut Options) -> Result<(), ExperimentError> {
+    fn collect(
+        name: &str,
+        prefix: &str,
+        table: &DeTable<'_>,
+        source: &Arc<SourceText>,
+        to: &mut Options,
+    ) -> Result<(), ExperimentError> {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in entries {
@@ -228,9 +234,11 @@ impl After {
                 measurements.map(Measurement::options).collect()
             };
             let (here, there) = (of(self), of(other));
-            for (option, now, before) in here.iter().zip(&there).flat_map(|(mine, theirs)| {
-                mine.iter().map(|(option, value)| (option, value, &theirs[option]))
-            }) {
+            for (option, now, before) in here
+                .iter()
+                .zip(&there)
+                .flat_map(|(mine, theirs)| mine.iter().map(|(option, value)| (option, value, &theirs[option])))
+            {
                 let text = format!("{name} {} {now} instead of {before}", option.replace('_', " "));
                 if now != before && !words.contains(&text) {
                     words.push(text);
@@ -291,10 +299,14 @@ mod tests {
         assert_eq!(experiment.after.shows, ["surface-lipschitz"]);
         let again = Experiment::from_toml("again", &experiment.to_toml()).unwrap();
         assert_eq!(again.after, experiment.after);
-        let overrides = ["after.landscape.grid=9", "after.sharpness.samples=50", "after.landscape.mechanisms=full,topk:3"];
+        let overrides =
+            ["after.landscape.grid=9", "after.sharpness.samples=50", "after.landscape.mechanisms=full,topk:3"];
         let changed = resolve(FILE, &overrides, false).unwrap();
         let kept = &changed.after.measurements;
-        assert_eq!((&kept[1], &kept[3]), (&read("landscape", "grid=9 mechanisms=full,topk:3"), &read("sharpness", "samples=50")));
+        assert_eq!(
+            (&kept[1], &kept[3]),
+            (&read("landscape", "grid=9 mechanisms=full,topk:3"), &read("sharpness", "samples=50"))
+        );
         assert!(changed.changed.contains(&"landscape grid 9 instead of 21".to_owned()), "{:?}", changed.changed);
         let smoke = resolve(FILE, &[], true).unwrap().after.measurements;
         assert_eq!(smoke[1], read("landscape", "grid=5 samples=20"));
@@ -303,14 +315,16 @@ mod tests {
         let without = resolve(&format!("{FILE}\n[scale.quick]\nafter.landscape = []"), &[], false);
         assert_eq!(without.unwrap().after.measurements.len(), 3);
         let mut after = experiment.after;
-        let layer = AfterLayer { steps: vec![Steps::Replace("landscape".to_owned(), Vec::new())], ..AfterLayer::default() };
+        let layer =
+            AfterLayer { steps: vec![Steps::Replace("landscape".to_owned(), Vec::new())], ..AfterLayer::default() };
         after.apply(&layer).unwrap();
         assert_eq!(after.measurements, expected[..1], "an empty list removes the measurements of a kind");
     }
 
     #[test]
     fn files_of_version_0_2_0_are_read() {
-        let measurements = After::read_measurements("measure.toml", "probe = \"--samples 5\"\nlandscape = \"\"\n").unwrap();
+        let measurements =
+            After::read_measurements("measure.toml", "probe = \"--samples 5\"\nlandscape = \"\"\n").unwrap();
         assert_eq!(measurements, [read("probe", "samples=5"), read("landscape", "")]);
         let error = After::read_measurements("measure.toml", "\nprobe = \"--no-such\"\n").unwrap_err().to_string();
         assert!(error.starts_with("measure.toml:2:1: `probe` has no option `no_such`"), "{error}");
@@ -325,7 +339,11 @@ mod tests {
             ("[after.probe]", "[after.report]", "`report` is not a step that can run after training"),
             ("samples = 100", "smaples = 100", "toml:12:9: `probe` has no option `smaples`"),
             ("samples = 100", "smaples = 100", "did you mean `samples`?"),
-            ("samples = 100", "samples = 0", "toml:12:19: `samples`: invalid value: integer `0`, expected a number from 1"),
+            (
+                "samples = 100",
+                "samples = 0",
+                "toml:12:19: `samples`: invalid value: integer `0`, expected a number from 1",
+            ),
             ("samples = 100", "samples.x = 1", "`probe` has no option `samples.x`"),
             ("[after.probe]", "[after.regions]", "`after.regions` has no options"),
             ("[after.probe]", "[scale.quick]\nafter.prob = []\n[after.probe]", "did you mean `probe`?"),

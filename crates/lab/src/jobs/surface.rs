@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use semfocus_core::Evaluation;
 use semfocus_core::measurement::{self, Directions};
-use semfocus_store::{End, Event, Grid, JobId, JobKind, State, StoreError, StoredSurface, SurfaceFolder, SurfaceSettings};
+use semfocus_store::{
+    End, Event, Grid, JobId, JobKind, State, StoreError, StoredSurface, SurfaceFolder, SurfaceSettings,
+};
 
 use super::{Context, Job, JobError};
 use crate::surface::directions::{Plane, Scaling};
@@ -144,27 +146,19 @@ impl Job for Surface {
         };
         let (mut saved_at, mut pause) = (Instant::now(), SAVE_EVERY);
         let cells = done..total;
-        evaluate(
-            &evaluator,
-            &plane,
-            &settings.grid,
-            cells,
-            context.threads.count(),
-            context.stop,
-            |cell, value| {
-                finished.insert(cell, value);
-                done += 1;
-                context.emit(Event::Progress { done, total, loss: None });
-                if saved_at.elapsed() >= pause {
-                    let began = Instant::now();
-                    save(&mut finished)?;
-                    saved_at = Instant::now();
-                    // Under a claim the file is written as a whole: a large one is written less often.
-                    pause = SAVE_EVERY.max(50 * began.elapsed());
-                }
-                Ok::<(), JobError>(())
-            },
-        )?;
+        evaluate(&evaluator, &plane, &settings.grid, cells, context.threads.count(), context.stop, |cell, value| {
+            finished.insert(cell, value);
+            done += 1;
+            context.emit(Event::Progress { done, total, loss: None });
+            if saved_at.elapsed() >= pause {
+                let began = Instant::now();
+                save(&mut finished)?;
+                saved_at = Instant::now();
+                // Under a claim the file is written as a whole: a large one is written less often.
+                pause = SAVE_EVERY.max(50 * began.elapsed());
+            }
+            Ok::<(), JobError>(())
+        })?;
         let saved = save(&mut finished)?;
         Ok(if saved == total { End::Over(State::Finished) } else { End::Interrupted })
     }

@@ -1,6 +1,7 @@
 //! `semfocus run`: an experiment from its file to its table.
 
 mod after;
+mod describe;
 mod experiment;
 mod from;
 mod guard;
