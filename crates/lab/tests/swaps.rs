@@ -10,7 +10,7 @@ use semfocus_core::{EpochRecord, Origin, TrialId};
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial, memory};
-use semfocus_nn::{HeadTensors, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Selection, Site};
+use semfocus_nn::{HeadTensors, LayerContext, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Selection};
 use semfocus_store::Checkpoint;
 
 /// Full attention with a learned temperature for each head.
@@ -18,7 +18,7 @@ use semfocus_store::Checkpoint;
 struct Warm;
 
 impl Mechanism for Warm {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _site: &LayerContext) -> Tensor<4, Bool> {
         scores.clone().equal(scores.clone())
     }
 
@@ -30,7 +30,7 @@ impl Mechanism for Warm {
         &[MechanismParameter { name: "temperature", initial: 1.5 }]
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
+    fn head_scalars(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
         HeadTensors { temperature: parameters.map(|parameters| parameters.squeeze_dim(1)), ..HeadTensors::default() }
     }
 }

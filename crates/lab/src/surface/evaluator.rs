@@ -9,9 +9,8 @@ use std::sync::mpsc;
 
 use burn::tensor::TensorData;
 use semfocus_core::Evaluation;
-use semfocus_nn::model::TokenRows;
 use semfocus_nn::parameters::set_parameters;
-use semfocus_nn::{Encoder, Pass};
+use semfocus_nn::{Encoder, Pass, TokenRows};
 use semfocus_store::Grid;
 use semfocus_tasks::{Label, Split};
 
