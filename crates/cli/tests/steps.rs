@@ -48,8 +48,8 @@ fn trials_without_these_settings_have_the_ids_and_files_of_earlier_versions() {
     assert_eq!(keys.join(" "), EARLIER_KEYS);
 }
 
-const EARLIER_KEYS: &str = "mechanism probe_every probe_samples seed task held_out length test train max_args max_depth \
-    operator_probability activation blocks d_mlp d_model dropout engine heads inverse_temperature dropout_in_evaluation \
+const EARLIER_KEYS: &str = "mechanism probe_every probe_samples seed task held_out length test train \
+    activation blocks d_mlp d_model dropout engine heads inverse_temperature dropout_in_evaluation \
     first_norm_without_eps pad_to_mask_multiple skip_last_example batch beta1 beta2 clip decay epochs epsilon \
     learning_rate momentum optimizer weight_decay";
 

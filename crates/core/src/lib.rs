@@ -31,7 +31,7 @@ pub mod spec;
 pub mod study;
 pub mod trial;
 
-pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
+pub use data::{DataSettings, FileSet, Length, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
 pub use measurement::Measurement;
 pub use mechanism::{BASELINE, MechanismList, Schedule};

@@ -49,7 +49,7 @@ impl<'a> Estimator<'a> {
     /// The cost of a step of a trial with the same attention in all blocks.
     fn step_with(&mut self, trial: &Trial, attention: &Attention) -> StepCost {
         let settings = &trial.settings;
-        let width = trial.source.width(&settings.data);
+        let width = trial.source.length(&settings.data);
         let selection = attention.mechanism.selection(width.min(LENGTHS[0]));
         // The most similar of the measured kinds: how keys are chosen, by which code, and the length.
         let mechanism = match &selection {

@@ -268,9 +268,8 @@ fn checked(path: &str, key: &Place, given: &Given) -> Result<&'static str, Exper
         _ => {}
     }
     let setting = settings::find(path).ok_or_else(|| unknown(path, key))?;
-    let mut scratch = settings::TrialSettings::default();
     setting
-        .set(&mut scratch, &given.value)
+        .set(&mut setting.scratch(), &given.value)
         .map_err(|wrong| ExperimentError::new(format!("`{path}`: {wrong}")).at(&given.place))?;
     Ok(setting.path)
 }

@@ -45,9 +45,11 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
     let is_file = settings::find(path).is_some_and(|setting| setting.is_file());
     let value = match plain_value(value) {
         Value::String(text) if !is_file && !value.starts_with(['"', '\'']) && text.contains(',') => {
-            let is_attention = ["mechanisms", "training.evaluate_as"].contains(&path);
-            let parts = if is_attention { split_list(&text) } else { parts(&text) };
-            Value::Array(parts.iter().map(|part| plain_value(part)).collect())
+            let has_specs = ["mechanisms", "training.evaluate_as", "task"].contains(&path);
+            match if has_specs { split_list(&text) } else { parts(&text) } {
+                parts if has_specs && parts.len() == 1 => Value::String(parts[0].clone()),
+                parts => Value::Array(parts.iter().map(|part| plain_value(part)).collect()),
+            }
         }
         value => value,
     };

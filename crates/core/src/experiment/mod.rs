@@ -77,6 +77,8 @@ const MAX_TRIALS: u128 = 50_000;
 pub trait Known {
     /// The attention that a text names, in its usual spelling, or what is wrong with it.
     fn mechanism(&self, text: &str) -> Result<Schedule, String>;
+    /// The usual spelling of a task, if this names one.
+    fn task(&self, text: &str) -> Option<String>;
     /// The length of a task's sequences unless another is asked for, as it is written.
     fn default_length(&self, task: &str) -> Option<String>;
 }
@@ -87,6 +89,10 @@ pub struct AnyName;
 impl Known for AnyName {
     fn mechanism(&self, text: &str) -> Result<Schedule, String> {
         text.parse()
+    }
+
+    fn task(&self, _: &str) -> Option<String> {
+        None
     }
 
     fn default_length(&self, _: &str) -> Option<String> {
@@ -475,7 +481,7 @@ impl Experiment {
             )
         })?;
         let mut settings = study::settings_of(task);
-        for (path, value) in all {
+        for (path, value) in all.into_iter().filter(|(path, _)| *path != "task") {
             let setting = settings::find(path).expect("paths were checked when they were read");
             setting.set(&mut settings, value).map_err(|wrong| self.error(path, format!("`{path}`: {wrong}")))?;
         }

@@ -68,7 +68,7 @@ impl Train {
             message: None,
             probes: self.folder.probe_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
-            majority: trainer.data().held_out.majority(),
+            majority: trainer.data().held_out.questions.majority(),
             test: None,
             updated: utc_now(),
         })

@@ -13,7 +13,7 @@ use semfocus_store::checkpoint::{Progress, Refused, Values};
 use semfocus_store::{Best, Checkpoint, End, State};
 use semfocus_tasks::{Dataset, GenerateError, Split};
 
-use super::batches::{Batches, batch};
+use super::batches::{Batches, batch, labels};
 use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
 use crate::relevance::relevance;
@@ -72,7 +72,7 @@ impl Trainer {
         let settings = &trial.settings;
         let data = trial.source.dataset(&settings.data, settings.seed)?;
         let attention = lab.trial_attention(settings)?;
-        let length = data.train.width + attention.globals();
+        let length = data.train.length + attention.globals();
         let stages = attention.stages().iter();
         let flops = stages.map(|(_, attention)| cost::flops(&settings.model, attention, length).training).collect();
         let model =
@@ -317,12 +317,12 @@ impl Trainer {
                 return None;
             }
             let examples = first..count.min(first + BATCH);
-            let labels = &split.labels[examples.clone()];
+            let labels = labels(split, examples.clone());
             let pass_number = self.progress.epoch as u64 * passes + *pass;
             let tokens = model.token_rows(batch(split, examples, &self.device).tokens);
             let logits = model.logits(&tokens, Pass::evaluation(self.trial.settings.seed, pass_number));
             *pass += 1;
-            tally.add(&logits, labels);
+            tally.add(&logits, &labels);
         }
         tally.add_skipped(split.len() - count);
         Some(tally.result())
