@@ -10,7 +10,7 @@ use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, MechanismEvidence,
 use semfocus_analysis::stats::permutation_tests;
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
-use semfocus_store::{Session, State, Store};
+use semfocus_store::{Session, State, Store, TrialReader};
 
 const EPOCHS: usize = 20;
 
@@ -423,17 +423,20 @@ fn pairs_on_different_processors_are_named() {
     };
     let scratch = Scratch::new("evidence-processors");
     let store = store(scratch.path(), &["full", "topk:5", "block:5"], 3, |_| Some(jump(4)));
+    let add_session = |trial: &TrialReader, session| {
+        trial.writer(&fixture::lease(trial.path()).unwrap()).add_session(session).unwrap();
+    };
     let warned = || Evidence::read(&store, GOAL).unwrap().warnings();
     for trial in store.read().unwrap().trials {
-        trial.folder.add_session(session("Zen")).unwrap();
+        add_session(&trial.folder, session("Zen"));
     }
     assert!(warned().is_empty(), "{:?}", warned());
     let other = |mechanism: &str, place: usize| {
         let trials = store.read().unwrap().trials;
         let folder =
             trials.iter().filter(|trial| trial.entry.mechanism == mechanism).nth(place).unwrap().folder.clone();
-        folder.add_session(Session { instruction_set: "Avx512".to_owned(), ..session("Zen") }).unwrap();
-        folder.add_session(session("Xeon")).unwrap();
+        add_session(&folder, Session { instruction_set: "Avx512".to_owned(), ..session("Zen") });
+        add_session(&folder, session("Xeon"));
     };
     other("topk:5", 1);
     let [warning] = &warned()[..] else { panic!("{:?}", warned()) };

@@ -7,7 +7,7 @@ use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_core::MechanismList;
 use semfocus_core::measurement::{Count, ModelChoice};
 use semfocus_lab::{ChosenModels, Lab, ModelRef};
-use semfocus_store::{Locks, Store, TrialFolder};
+use semfocus_store::{Locks, Store, TrialReader};
 
 use crate::execute::Execution;
 use crate::locks::LockArg;
@@ -60,7 +60,7 @@ impl ModelArgs {
             if Store::is_store(path) {
                 chosen.of_run(lab, &Store::open(path)?, choice)?;
             } else {
-                chosen.of_trial(TrialFolder::find(path)?, choice)?;
+                chosen.of_trial(TrialReader::find(path)?, choice)?;
             }
         }
         let models = announced(chosen);

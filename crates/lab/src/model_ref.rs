@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use semfocus_core::measurement::ModelChoice;
 use semfocus_core::{EpochRecord, Known, Point, TrialSettings};
-use semfocus_store::{CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialFolder};
+use semfocus_store::{CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialReader};
 
 use crate::jobs::best_epoch;
 use crate::trained_model::stored_trial;
@@ -15,7 +15,7 @@ use crate::{Device, Lab, ModelError, TrainedModel};
 #[derive(Clone, Debug)]
 pub struct ModelRef {
     /// The folder of its trial.
-    pub folder: TrialFolder,
+    pub folder: TrialReader,
     /// The settings of its trial.
     pub settings: TrialSettings,
     /// Values on the axes of the grid of its run; none if the trial itself was named.
@@ -106,7 +106,7 @@ impl ModelRef {
 
 impl ChosenModels {
     /// The model of a trial that was named by its folder.
-    pub fn of_trial(&mut self, folder: TrialFolder, choice: &ModelChoice) -> Result<(), ChoiceError> {
+    pub fn of_trial(&mut self, folder: TrialReader, choice: &ModelChoice) -> Result<(), ChoiceError> {
         let (records, settings) = (folder.records()?, folder.settings()?);
         if folder.state(records.len(), usize::MAX) == State::Diverged {
             return Err(ChoiceError::Diverged(folder.path().to_owned()));
@@ -150,7 +150,7 @@ impl ChosenModels {
 
     fn add(
         &mut self,
-        folder: TrialFolder,
+        folder: TrialReader,
         settings: TrialSettings,
         entry: IndexEntry,
         records: &[EpochRecord],

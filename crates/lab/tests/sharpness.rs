@@ -9,7 +9,7 @@ use semfocus_lab::surface::objective::Objective;
 use semfocus_lab::training::batch;
 use semfocus_nn::parameters::{named_gradients, named_parameters, set_parameters, to_f64};
 use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, train};
-use semfocus_store::{Sharpness, SharpnessRecord, TrialFolder};
+use semfocus_store::{Sharpness, SharpnessRecord, TrialReader};
 use semfocus_tasks::{Questions, Split};
 
 /// More than one batch, the last one smaller.
@@ -333,7 +333,7 @@ fn what_is_written_is_read() {
         seconds: 0.5,
     };
     let scratch = Scratch::new("sharpness");
-    let folder = TrialFolder::new(scratch.path().to_path_buf(), "a1".parse().unwrap());
-    folder.append_sharpness(&record).unwrap();
+    let folder = TrialReader::new(scratch.path().to_path_buf(), "a1".parse().unwrap());
+    folder.writer(&semfocus_fixture::lease(folder.path()).unwrap()).append_sharpness(&record).unwrap();
     assert_eq!(folder.sharpness().unwrap(), [record]);
 }

@@ -123,8 +123,8 @@ fn run(dir: &Path) -> Store {
                 path: Vec::new(),
             };
             let surface = SurfaceFolder::new(&trial.folder, settings);
-            std::fs::create_dir_all(surface.path()).unwrap();
-            surface.begin().unwrap();
+            let lease = fixture::lease(surface.path()).unwrap();
+            surface.begin(&lease).unwrap();
             let noise = |cell: usize| if attention_dropout { 3.0 * (cell % 2) as f64 } else { 0.0 };
             let cells: Vec<semfocus_core::Evaluation> = (0..grid.cells())
                 .map(|cell| {
@@ -133,7 +133,7 @@ fn run(dir: &Path) -> Store {
                     semfocus_core::Evaluation { loss, accuracy: 0.5 }
                 })
                 .collect();
-            surface.append(0, &cells).unwrap();
+            surface.append(&lease, 0, &cells).unwrap();
         }
     }
     store

@@ -37,9 +37,9 @@
 //! | writing so that nothing is lost | [`files`] |
 //! | reading a whole run, what is damaged left out | [`Store::read`] |
 //! | finding and repairing damage | [`Store::damage`] |
-//! | the folder of a trial | [`TrialFolder`] |
+//! | the folder of a trial | [`TrialReader`], [`TrialWriter`] |
 //! | what is recorded | [`records`] |
-//! | checkpoints; the weights of other runs that trials start with | [`checkpoint`]; [`TrialFolder::origin`] |
+//! | checkpoints; the weights of other runs that trials start with | [`checkpoint`]; [`TrialReader::origin`] |
 //! | loss surfaces | [`surface`] |
 //! | events | [`events`] |
 //! | who works on a folder | [`Lease`] |
@@ -82,7 +82,7 @@ pub use status::{Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
 pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
-pub use trial::{CheckpointName, TrialFolder};
+pub use trial::{CheckpointName, TrialReader, TrialWriter};
 
 use semfocus_core::{AnyName, Experiment, ExperimentError, TrialId};
 
@@ -345,8 +345,8 @@ impl Store {
     }
 
     /// The folder of a trial, whether it is there or not.
-    pub fn trial(&self, id: TrialId) -> TrialFolder {
-        TrialFolder::new(self.dir.join("trials").join(id.to_string()), id)
+    pub fn trial(&self, id: TrialId) -> TrialReader {
+        TrialReader::new(self.dir.join("trials").join(id.to_string()), id)
     }
 
     fn index_path(&self) -> PathBuf {
@@ -401,7 +401,7 @@ impl Store {
     }
 
     /// The folders of trials that are there, whether a list says so or not.
-    fn folders(&self) -> Result<Vec<TrialFolder>, StoreError> {
+    fn folders(&self) -> Result<Vec<TrialReader>, StoreError> {
         let path = self.dir.join("trials");
         let failed = |error| StoreError::io("read the folder", &path, error);
         let mut folders = Vec::new();
@@ -413,7 +413,7 @@ impl Store {
             let id = name.to_str().filter(|name| name.len() == 16).and_then(|name| name.parse().ok());
             folders.extend(id.map(|id| self.trial(id)));
         }
-        folders.sort_by_key(TrialFolder::id);
+        folders.sort_by_key(TrialReader::id);
         Ok(folders)
     }
 }

@@ -3,7 +3,7 @@
 use semfocus_core::settings::find;
 use semfocus_core::{EpochRecord, Experiment, Point, TrialSettings};
 
-use crate::{Environment, IndexEntry, ProbeRecord, State, Status, Store, StoreError, TrialFolder, disk};
+use crate::{Environment, IndexEntry, ProbeRecord, State, Status, Store, StoreError, TrialReader, disk};
 
 /// A run: what is to be done, and what was.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct StoredTrial {
     /// Its line in `trials.csv`.
     pub entry: IndexEntry,
     /// Its folder.
-    pub folder: TrialFolder,
+    pub folder: TrialReader,
     /// Its settings; none if it has not begun.
     pub settings: Option<TrialSettings>,
     /// How it stands now.
@@ -94,7 +94,7 @@ impl Store {
     /// The trials that have begun, from their own files, in the order of the experiment.
     fn index_from_folders(&self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Vec<IndexEntry> {
         let folders = noted(self.folders(), damage).unwrap_or_default();
-        let begun = folders.into_iter().filter(TrialFolder::exists);
+        let begun = folders.into_iter().filter(TrialReader::exists);
         let mut entries: Vec<IndexEntry> = begun
             .filter_map(|folder| {
                 let settings = noted(folder.settings(), damage)?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::check;
 use crate::cursor::Cursor;
-use crate::{StoreError, TrialFolder, files};
+use crate::{Lease, StoreError, TrialReader, files};
 
 /// The version of the format that is read and written, also the last column of every cell. The column before it is a checksum
 /// of the cell.
@@ -122,7 +122,7 @@ pub struct SurfaceFolder {
 impl SurfaceFolder {
     /// The folder of a surface of a trial: the one that answers the same question, or a new one. The weights and the path need
     /// not be known yet.
-    pub fn new(trial: &TrialFolder, settings: SurfaceSettings) -> Self {
+    pub fn new(trial: &TrialReader, settings: SurfaceSettings) -> Self {
         let question = settings.question();
         let is_same =
             |path: &PathBuf| description(path).ok().flatten().is_some_and(|found| found.question() == question);
@@ -153,7 +153,7 @@ impl SurfaceFolder {
 
     /// Describes the surface, and drops a cell that was being written when a process died. Damaged files are kept aside,
     /// and their new names given: their cells are evaluated again.
-    pub fn begin(&self) -> Result<Vec<PathBuf>, StoreError> {
+    pub fn begin(&self, _lease: &Lease) -> Result<Vec<PathBuf>, StoreError> {
         let mut kept = Vec::new();
         let (description, cells) = (self.path.join("surface.json"), self.cells_path());
         for (path, found) in [(&description, self.describe()), (&cells, self.cells().map(|_| ()))] {
@@ -219,7 +219,7 @@ impl SurfaceFolder {
     }
 
     /// Adds the cells that follow the first `done`; they are on the disk when this returns.
-    pub fn append(&self, done: usize, cells: &[Evaluation]) -> Result<(), StoreError> {
+    pub fn append(&self, _lease: &Lease, done: usize, cells: &[Evaluation]) -> Result<(), StoreError> {
         if cells.is_empty() {
             return Ok(());
         }
@@ -233,7 +233,7 @@ impl SurfaceFolder {
     }
 }
 
-impl TrialFolder {
+impl TrialReader {
     /// The complete surfaces of the trial, by epoch, directions and draw, and what is wrong with those that cannot be read.
     pub fn surfaces(&self) -> (Vec<StoredSurface>, Vec<StoreError>) {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
@@ -252,7 +252,7 @@ impl TrialFolder {
 }
 
 /// The folders of all surfaces of a trial.
-fn folders(trial: &TrialFolder) -> Vec<PathBuf> {
+fn folders(trial: &TrialReader) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(trial.path().join("surfaces")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
@@ -291,12 +291,12 @@ fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::testing::{Scratch, lease};
 
     #[test]
     fn cells_are_appended_in_their_order_and_found_again_by_name() {
         let scratch = Scratch::new("surface");
-        let trial = TrialFolder::new(scratch.path().join("00000000000000a1"), "a1".parse().unwrap());
+        let trial = TrialReader::new(scratch.path().join("00000000000000a1"), "a1".parse().unwrap());
         let settings = SurfaceSettings {
             epoch: 3,
             weights: "abc".to_owned(),
@@ -310,18 +310,18 @@ mod tests {
             path: (0..50).map(|epoch| (epoch, 1.0 / (3.0 + epoch as f64), -0.1 * epoch as f64)).collect(),
         };
         let folder = SurfaceFolder::new(&trial, settings.clone());
-        crate::files::create_folder(folder.path()).unwrap();
-        folder.begin().unwrap();
+        let lease = &lease(folder.path());
+        folder.begin(lease).unwrap();
         let value = |cell: usize| Evaluation { loss: 1.0 / (cell as f64 + 0.3), accuracy: 0.25 };
-        folder.append(0, &[value(0), value(1)]).unwrap();
+        folder.append(lease, 0, &[value(0), value(1)]).unwrap();
         assert_eq!(folder.complete().unwrap(), None, "it is not complete");
         // A process dies while it writes the third cell.
         let cells = folder.path().join("cells.csv");
         let text = std::fs::read_to_string(&cells).unwrap();
         std::fs::write(&cells, format!("{text}2,0.3,-0.3")).unwrap();
-        folder.begin().unwrap();
+        folder.begin(lease).unwrap();
         assert_eq!(folder.cells().unwrap(), [value(0), value(1)]);
-        folder.append(2, &(2..9).map(value).collect::<Vec<_>>()).unwrap();
+        folder.append(lease, 2, &(2..9).map(value).collect::<Vec<_>>()).unwrap();
         let stored = folder.complete().unwrap().unwrap();
         assert_eq!((&stored.settings, stored.values.len(), stored.values[8]), (&settings, 9, value(8)));
         // The question finds its answer before the weights are known, also in a folder of version 0.2.0.
@@ -341,7 +341,7 @@ mod tests {
         std::fs::write(&cells, text.replacen(",0.25,", ",0.26,", 1)).unwrap();
         let (found, wrong) = trial.surfaces();
         assert!(found.is_empty() && wrong[0].to_string().contains("line 2: it is not the next cell"), "{wrong:?}");
-        assert_eq!(folder.begin().unwrap(), [folder.path().join("cells.csv.refused")]);
+        assert_eq!(folder.begin(lease).unwrap(), [folder.path().join("cells.csv.refused")]);
         assert_eq!(folder.cells().unwrap(), []);
         // So is a description that is not that of the folder, or of a grid that nobody could have asked for.
         let json = folder.path().join("surface.json");
@@ -349,7 +349,7 @@ mod tests {
         for (from, to) in [("\"side\": 3", "\"side\": 1000000000"), ("\"samples\": 10", "\"samples\": 11")] {
             std::fs::write(&json, text.replacen(from, to, 1)).unwrap();
             assert!(folder.complete().is_err(), "{from}");
-            assert_eq!(folder.begin().unwrap().len(), 1);
+            assert_eq!(folder.begin(lease).unwrap().len(), 1);
         }
     }
 }

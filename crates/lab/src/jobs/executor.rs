@@ -266,7 +266,7 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
         }
     };
     if let End::Failed(message) = &end {
-        job.note_failure(message);
+        job.note_failure(&lease, message);
     }
     emit(Event::JobEnded { end: end.clone() });
     Attempt::Ended(end)

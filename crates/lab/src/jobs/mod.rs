@@ -77,8 +77,8 @@ pub trait Job: Sync {
     /// Works to the end or until it is asked to stop.
     fn run(&self, context: &Context<'_>) -> Result<End, JobError>;
 
-    /// Records that it failed, if readers of the store should know.
-    fn note_failure(&self, _message: &str) {}
+    /// Records that it failed, if readers of the store should know. The lease is that of its folder.
+    fn note_failure(&self, _lease: &Lease, _message: &str) {}
 }
 
 /// The jobs of a measurement on these models. What is on record is not measured again.

@@ -98,7 +98,7 @@ impl Job for Probe {
             record = Some(prober.measure(model, *epoch, before.as_ref().map(|trained| &trained.model)));
         });
         let record = record.expect("the work was done");
-        folder.append_probe(&record)?;
+        folder.writer(context.lease).append_probe(&record)?;
         context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds });
         Ok(End::Over(State::Finished))
     }

@@ -103,7 +103,7 @@ impl Job for MeasureSharpness {
             Err(SharpnessError::Stopped) => return Ok(End::Interrupted),
             Err(error) => return Err(error.into()),
         };
-        self.model.folder.append_sharpness(&SharpnessRecord {
+        self.model.folder.writer(context.lease).append_sharpness(&SharpnessRecord {
             epoch: *epoch,
             samples: self.options.samples,
             exact: self.options.differences == Differences::Exact,

@@ -124,7 +124,7 @@ impl Job for Surface {
         }
         let plane = self.plane(trained, context)?;
         let folder = self.folder.with_model(fingerprint(&plane.centre), plane.path.clone());
-        for kept in folder.begin()? {
+        for kept in folder.begin(context.lease)? {
             context.warn(format!("a damaged file of the surface is kept as {}", kept.display()));
         }
         let (mut saved, total) = (folder.cells()?.len(), self.units());
@@ -140,7 +140,7 @@ impl Job for Surface {
             while let Some(cell) = finished.remove(&(saved + ready.len())) {
                 ready.push(cell);
             }
-            folder.append(saved, &ready)?;
+            folder.append(context.lease, saved, &ready)?;
             saved += ready.len();
             Ok::<usize, JobError>(saved)
         };

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
 use semfocus_store::{
-    Checkpoint, CheckpointName, End, Event, JobId, JobKind, RecordHash, Session, State, Status, StoreError, TestResult,
-    TrialFolder, utc_now,
+    Checkpoint, CheckpointName, End, Event, JobId, JobKind, Lease, RecordHash, Session, State, Status, StoreError,
+    TestResult, TrialReader, utc_now,
 };
 
 use super::{Context, Deadline, Job, JobError};
@@ -18,7 +18,7 @@ use crate::{Lab, ModelError, TrainedModel, Trial, memory};
 /// Training of a trial in its folder.
 pub struct Train {
     trial: Trial,
-    folder: TrialFolder,
+    folder: TrialReader,
     save_every: Duration,
     deadline: Option<Deadline>,
 }
@@ -28,7 +28,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 impl Train {
     /// The job that trains a trial in a folder.
-    pub fn new(trial: Trial, folder: TrialFolder) -> Self {
+    pub fn new(trial: Trial, folder: TrialReader) -> Self {
         Train { trial, folder, save_every: SAVE_EVERY, deadline: None }
     }
 
@@ -105,7 +105,7 @@ impl Train {
     /// is from before whatever was lost. Only what is proven to be damaged is set aside; an error of the system ends the
     /// attempt and leaves everything as it is. Returns the hash of the record up to there.
     fn resume(&self, trainer: &mut Trainer, context: &Context<'_>) -> Result<RecordHash, JobError> {
-        let Train { trial, folder, .. } = self;
+        let (trial, folder) = (&self.trial, self.folder.writer(context.lease));
         let mut was_damaged = false;
         let mut set_aside = |path: &Path, reason: &dyn std::fmt::Display| -> Result<(), JobError> {
             let kept = folder.set_aside(path)?;
@@ -216,7 +216,7 @@ impl Train {
         context.lease.confirm()?;
         match untrained {
             Some(record) if record.train_loss.is_finite() && record.heldout_loss.is_finite() => {
-                self.folder.append_records(&[record])?;
+                self.folder.writer(context.lease).append_records(&[record])?;
                 Ok(None)
             }
             Some(_) => Ok(Some(End::Over(State::Diverged))),
@@ -289,6 +289,7 @@ impl Job for Train {
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
         let Train { trial, folder, save_every, deadline } = self;
+        let folder = &folder.writer(context.lease);
         let mut trainer = Trainer::new(trial, context.lab, context.device)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
@@ -373,14 +374,14 @@ impl Job for Train {
         Ok(End::Over(state))
     }
 
-    fn note_failure(&self, message: &str) {
+    fn note_failure(&self, lease: &Lease, message: &str) {
         let before = self.folder.status().ok().flatten();
         // A trial that is over stays so, whatever keeps it from being repaired now.
         if before.as_ref().is_some_and(|status| status.state.is_over()) {
             return;
         }
         // If that cannot be written either, the failure is at least reported.
-        let _ = self.folder.write_status(&Status {
+        let _ = self.folder.writer(lease).write_status(&Status {
             state: State::Failed,
             epoch: before.as_ref().map_or(0, |status| status.epoch),
             epochs: self.trial.settings.training.epochs,
@@ -425,7 +426,7 @@ impl<'a> Probes<'a> {
     /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an
     /// interruption changes nothing.
     fn look(&self, trainer: &Trainer, context: &Context<'_>) -> Result<(), JobError> {
-        let Train { trial, folder, .. } = self.job;
+        let (trial, folder) = (&self.job.trial, self.job.folder.writer(context.lease));
         let (epoch, probing) = (trainer.progress().epoch, trial.settings.probing);
         let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
         folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
