@@ -189,10 +189,6 @@ impl Job for Sleeper {
     fn folder(&self) -> &Path {
         &self.folder
     }
-    fn unit(&self) -> &'static str {
-        "steps"
-    }
-
     fn units(&self) -> usize {
         1
     }
