@@ -175,7 +175,7 @@ impl Steps {
         let settings = &trial.settings;
         let attention = lab.attention(&settings.mechanism)?;
         let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff())?;
-        let width = trial.source.width(&settings.data);
+        let width = trial.source.length(&settings.data);
         let batches = |examples: usize, size: usize| {
             (0..examples.div_ceil(size)).map(|_| random_batch(&settings.model, size, width)).collect()
         };

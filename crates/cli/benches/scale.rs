@@ -189,6 +189,10 @@ impl Job for Sleeper {
     fn folder(&self) -> &Path {
         &self.folder
     }
+    fn unit(&self) -> &'static str {
+        "steps"
+    }
+
     fn units(&self) -> usize {
         1
     }

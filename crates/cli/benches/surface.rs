@@ -82,7 +82,7 @@ fn measure(args: &Args, lab: &Lab, mechanism: &str, threads: usize) -> Result<Ca
     let seconds = began.elapsed().as_secs_f64();
     Ok(Case {
         mechanism: mechanism.to_owned(),
-        length: data.width,
+        length: data.length,
         blocks: settings.model.blocks,
         cells,
         samples: data.train.len(),

@@ -32,6 +32,7 @@ mod commands;
 mod costs;
 mod damage;
 mod evidence;
+mod execute;
 mod locks;
 mod measure;
 mod models;
@@ -119,7 +120,7 @@ enum Command {
     Run(commands::run::Args),
     /// Run as much of the study as a time allows, the most informative parts first
     Study(commands::study::Args),
-    /// Work on the trials of a run, alone or beside others, until nothing is left or the time is up
+    /// Train the trials of a prepared run, alone or with other workers, until done or out of time
     ///
     /// It is what the jobs of `semfocus slurm submit` run, and can be started by hand on any machine that sees the folder.
     ///

@@ -87,14 +87,8 @@ struct Running {
 }
 
 impl Progress {
-    /// Starts to show the progress of these jobs, whose units of work are called `unit`.
-    pub(crate) fn new(
-        jobs: &[&dyn Job],
-        unit: &'static str,
-        sharing: Sharing,
-        quiet: bool,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
+    /// Starts to show the progress of these jobs, which are of one kind.
+    pub(crate) fn new(jobs: &[&dyn Job], sharing: Sharing, quiet: bool, stop: Arc<AtomicBool>) -> Self {
         let view = if quiet {
             View::Quiet
         } else if can_redraw() {
@@ -121,7 +115,7 @@ impl Progress {
         let board = Board {
             began: now,
             at_once: sharing.jobs.min(sharing.threads),
-            unit,
+            unit: jobs.first().map_or("", |job| job.unit()),
             jobs: jobs.iter().map(entry).collect(),
             finished: 0,
             said_waiting: false,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Reads `2h`, `90m`, `1d12h`, `45s`, or the forms of Slurm with colons: `02:00:00`, `1-12:00:00`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let expected = || format!("`{text}` is no length of time; write it like 2h, 90m, 1d12h, or 02:00:00 as in Slurm");
+    let expected = || format!("`{text}` is not a duration; use for example 2h, 90m, 1d12h, or 02:00:00 as in Slurm");
     let seconds = if text.contains([':', '-']) { from_slurm(text) } else { from_units(text) };
     seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(expected)
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::path::Path;
 
+use common::transcript::Transcript;
 use common::{Scratch, semfocus};
 use semfocus_core::{AnyName, Experiment, Request, Scale, study};
 use semfocus_fixture::{self as fixture, Fixture};
@@ -49,37 +50,20 @@ fn controls_are_explained() {
     let scratch = Scratch::new("explain");
     let dir = scratch.path("run");
     invent(&dir, &MECHANISMS, sparse_is_fast);
-    let explained = semfocus(&["explain", &dir]);
+    let mut transcript = Transcript::new(&scratch);
+    let explained = transcript.run(&["explain", "run"]);
     assert_eq!((explained.code, explained.stderr.as_str()), (0, ""));
-    let text = explained.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in [
-        "question why does topk:5 learn faster than full attention? (speed-up 5.",
-        "answer not supported: ",
-        "few keys are enough, whichever they are (fixedk:5)",
-        "told which keys matter oracle:5 8/8 ",
-        "banded:5 0/8 <0.7",
-        "sparsity of any kind supported enough by itself (fixedk:5)",
-        "sparse gradient excluded not enough by itself (gradk:5); the speed-up remains without it (stk:5)",
-        "sharpness excluded not enough by itself (temperature:entropy=5)",
-        "these would be decided with so many seeds: frozenk:5 ",
-        "share: logarithm of this speed-up / logarithm of that of top-k",
-    ] {
-        assert!(text.contains(words), "{words}: {}", explained.stdout);
-    }
-    let widest = explained.stdout.lines().map(|line| line.chars().count()).max();
-    assert!(widest <= Some(80), "{widest:?} columns:\n{}", explained.stdout);
+    assert!(explained.stdout.lines().all(|line| line.chars().count() <= 80), "{}", explained.stdout);
+    transcript.check("explain");
     let json: serde_json::Value = serde_json::from_str(&semfocus(&["explain", &dir, "--json"]).stdout).unwrap();
     assert_eq!(json["list"][0]["claim"]["answer"], "not_supported");
     assert_eq!(json["list"][0]["controls"][0]["mechanism"], "oracle:5");
     assert_eq!(json["list"][0]["controls"][0]["kept"], "most");
     assert_eq!(json["list"][0]["controls"][2]["share"]["kind"], "at_most");
-    let compared = semfocus(&["compare", &dir]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let summary = "The claim that top-k attention learns faster because it focuses on semantically relevant keys is not \
-                   supported by the controls: ";
-    assert!(
-        compared.contains(summary) && compared.contains("`semfocus explain RUN` shows the controls."),
-        "{compared}"
-    );
+    let mut transcript = Transcript::new(&scratch);
+    transcript.run(&["compare", "run", "--rules"]);
+    transcript.run(&["compare", "run", "--baseline", "topk:5"]);
+    transcript.check("compare");
 }
 
 #[test]
@@ -87,14 +71,8 @@ fn what_cannot_be_explained_is_an_error_that_says_why() {
     let scratch = Scratch::new("explain-nothing");
     let dir = scratch.path("run");
     invent(&dir, &["full", "topk:5", "banded:5"], sparse_is_fast);
-    let explained = semfocus(&["explain", &dir]);
-    assert_eq!((explained.code, explained.stdout.as_str()), (1, ""));
-    for words in
-        ["it takes full, topk:k and a control with the same k", "this run has full, topk:5, banded:5", "run causes"]
-    {
-        assert!(explained.stderr.contains(words), "{}", explained.stderr);
-    }
-    let other = semfocus(&["explain", &dir, "--of", "topk:9"]);
-    assert!(other.stderr.contains("topk:9 is not among the mechanisms of this run"), "{}", other.stderr);
-    assert!(!semfocus(&["compare", &dir]).stdout.contains("semfocus explain"));
+    let mut messages = Transcript::new(&scratch);
+    messages.refuse(1, &[&["explain", "run"], &["explain", "run", "--of", "topk:9"]]);
+    messages.check("explain-refused");
+    assert!(!semfocus(&["compare", &dir]).stdout.contains("explain"), "there is nothing to explain");
 }

@@ -4,7 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{Output, SMALL, Scratch, semfocus_in, start, trials};
+use common::transcript::Transcript;
+use common::{Output, SMALL, Scratch, epochs, semfocus_in, start, trials};
 
 /// A folder with an experiment file of one-epoch trials.
 fn folder(name: &str) -> Scratch {
@@ -37,30 +38,28 @@ fn more_of_an_experiment_goes_on_in_its_folder() {
     let first = trials(&scratch.path("runs/small"));
     let written = |trial: &Path| std::fs::metadata(trial.join("last.safetensors")).unwrap().modified().unwrap();
     let before: Vec<_> = first.iter().map(|trial| written(trial)).collect();
-    let same = run(&scratch, &["--mechanisms", "full,topk:3"]);
-    assert!(same.stderr.contains("done       4 of 4 trials (resumed)"), "{}", same.stderr);
-    let more = run(&scratch, &["--seeds", "3"]);
-    assert!(more.stderr.contains("done       4 of 6 trials (2 added)"), "{}", more.stderr);
-    let other = run(&scratch, &["--mechanisms", "full,banded:3"]);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    let mut run = |what: &str, more: &[&str]| {
+        let output = transcript.run_without_results(&[&["run", what, "-j", "1"], more].concat());
+        assert_eq!(output.code, 0, "{more:?}: {}", output.stderr);
+        trials(&scratch.path("runs/small")).len()
+    };
+    assert_eq!(run("small.toml", &["--mechanisms", "full,topk:3"]), 4);
+    assert_eq!(run("small.toml", &["--seeds", "3"]), 6);
     // full with two seeds is there, banded:3 is new; four trials of others stay.
-    assert!(other.stderr.contains("done       2 of 4 trials (2 added)"), "{}", other.stderr);
-    assert!(other.stderr.contains("4 trials that were not asked for now are in the folder too"), "{}", other.stderr);
+    assert_eq!(run("small.toml", &["--mechanisms", "full,banded:3"]), 8);
     assert_eq!(run_folders(&scratch), ["small"]);
-    assert_eq!(trials(&scratch.path("runs/small")).len(), 8);
     assert_eq!(before, first.iter().map(|trial| written(trial)).collect::<Vec<_>>(), "nothing was trained again");
     // A smaller request finds everything done, and the folder keeps what it has.
-    let smaller = run(&scratch, &["--seeds", "1"]);
-    assert!(smaller.stderr.contains("done       2 of 2 trials (resumed)"), "{}", smaller.stderr);
+    assert_eq!(run("small.toml", &["--seeds", "1"]), 8);
     let list = std::fs::read_to_string(scratch.path("runs/small/trials.csv")).unwrap();
     assert_eq!(list.lines().count(), 9, "{list}");
     // The folder itself can be resumed, and completes what its lists describe: three seeds of banded:3.
-    let whole = semfocus(&scratch, &["run", "runs/small"]);
-    assert_eq!(whole.code, 0, "{}", whole.stderr);
-    assert!(whole.stderr.contains("done       8 of 9 trials (1 added)"), "{}", whole.stderr);
-    let longer = semfocus(&scratch, &["run", "runs/small", "--epochs", "2"]);
-    assert!(longer.stderr.contains("2 epochs each (18 in all)"), "{}", longer.stderr);
-    let shorter = run(&scratch, &[]);
-    assert!(shorter.stderr.contains("done       4 of 4 trials (resumed)"), "{}", shorter.stderr);
+    assert_eq!(run("runs/small", &[]), 9);
+    assert_eq!(run("runs/small", &["--epochs", "2"]), 9);
+    assert!(trials(&scratch.path("runs/small")).iter().all(|trial| epochs(trial).len() == 3), "two epochs each");
+    assert_eq!(run("small.toml", &[]), 9);
+    transcript.check("run-growing");
 }
 
 #[test]
@@ -69,10 +68,9 @@ fn changed_settings_have_folders_with_readable_names() {
     run(&scratch, &["training.learning_rate=1e-2"]);
     run(&scratch, &["-s", "training.learning_rate=0.01", "--seeds", "1"]);
     run(&scratch, &["model.activation=gelu", "-s", "data.length=12", "--seeds", "1"]);
-    let grid = run(&scratch, &["-s", "training.learning_rate=1e-2,0.1", "--seeds", "1"]);
-    assert!(grid.stderr.contains("2 mechanisms × 2 values of training.learning_rate × 1 seed"), "{}", grid.stderr);
-    let grown = run(&scratch, &["training.learning_rate=0.1,0.2", "--seeds", "1"]);
-    assert!(grown.stderr.contains("done       2 of 4 trials (2 added)"), "{}", grown.stderr);
+    run(&scratch, &["-s", "training.learning_rate=1e-2,0.1", "--seeds", "1"]);
+    assert_eq!(trials(&scratch.path("runs/small-by-learning_rate")).len(), 4);
+    run(&scratch, &["training.learning_rate=0.1,0.2", "--seeds", "1"]);
     assert_eq!(trials(&scratch.path("runs/small-by-learning_rate")).len(), 6);
     run(&scratch, &["--smoke", "--seeds", "7,8,9", "--mechanisms", "full"]);
     let expected =
@@ -87,13 +85,14 @@ fn changed_settings_have_folders_with_readable_names() {
 #[test]
 fn explicit_options_count_more_than_smoke() {
     let scratch = folder("explicit");
-    let output = run(&scratch, &["--smoke", "--epochs", "3", "-s", "data.train=75", "--seeds", "2", "-n"]);
-    assert!(output.stdout.contains("4 = 2 mechanisms × 2 seeds, 3 epochs each (12 in all)"), "{}", output.stdout);
-    assert!(
-        output.stdout.contains("data.train 75 instead of 50; data.held_out 25 instead of 100"),
-        "{}",
-        output.stdout
-    );
+    let arguments = ["--smoke", "--epochs", "3", "-s", "data.train=75", "--seeds", "2"];
+    run(&scratch, &arguments);
+    let trials = trials(&scratch.path(&format!("runs/{}", run_folders(&scratch)[0])));
+    assert_eq!(trials.len(), 4, "two mechanisms, two seeds");
+    let settings: toml::Table = std::fs::read_to_string(trials[0].join("trial.toml")).unwrap().parse().unwrap();
+    let number = |table: &str, key: &str| settings[table][key].as_integer();
+    assert_eq!(number("training", "epochs"), Some(3));
+    assert_eq!((number("data", "train"), number("data", "held_out")), (Some(75), Some(25)));
 }
 
 #[test]
@@ -101,67 +100,60 @@ fn long_runs_do_not_start_by_accident() {
     let scratch = Scratch::new("long");
     scratch.file("min.toml", "task = \"parity\"\n");
     scratch.file("base.toml", "base = \"even-pairs\"\n");
-    for (file, words) in [
-        ("min.toml", "a file with `base = \"parity\"` in place of `task = \"parity\"` can be run with --scale quick"),
-        ("base.toml", "--scale quick runs a smaller version"),
-    ] {
-        let output = semfocus(&scratch, &["run", file]);
-        assert_eq!(output.code, 2, "{}", output.stderr);
-        assert!(output.stderr.contains("give --yes to start it") && output.stderr.contains(words), "{}", output.stderr);
-        assert!(!Path::new(&scratch.path("runs")).exists(), "nothing was begun");
-    }
+    let mut messages = Transcript::new(&scratch);
+    messages.refuse(2, &[&["run", "min.toml"], &["run", "base.toml"]]);
+    messages.check("run-refused-long");
+    assert!(!Path::new(&scratch.path("runs")).exists(), "nothing was begun");
 }
 
 #[test]
 fn a_dry_run_of_the_longest_sequences_is_quick() {
     let scratch = Scratch::new("longest");
     let began = std::time::Instant::now();
-    let output = semfocus(&scratch, &["run", "even-pairs", "-s", "data.length=100000", "-n"]);
+    let output = semfocus(&scratch, &["run", "even-pairs", "-s", "data.length=100000", "-n", "--json"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("memory     about") && output.stdout.contains(" days"), "{}", output.stdout);
-    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    // Nothing of this length is trained to estimate it.
+    let plan: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let estimate = std::time::Duration::from_secs_f64(plan["core_seconds"].as_f64().unwrap());
+    assert!(began.elapsed() < estimate / 1000, "{:?} for an estimate of {estimate:?}", began.elapsed());
 }
 
 #[test]
 fn estimates_are_kept_and_know_what_is_done() {
     let scratch = folder("estimates");
     run(&scratch, &[]);
-    let dry = run(&scratch, &["-n", "--seeds", "3"]);
-    for line in ["done       4 of 6 trials (2 added)", "topk:3          3     2       1"] {
-        assert!(dry.stdout.contains(line), "{line} in {}", dry.stdout);
-    }
+    let dry = run(&scratch, &["-n", "--seeds", "3", "--json"]);
+    let plan: serde_json::Value = serde_json::from_str(&dry.stdout).unwrap();
+    let done = plan["list"].as_array().unwrap().iter().filter(|trial| trial["epochs_done"] == 1).count();
+    assert_eq!((plan["list"].as_array().unwrap().len(), done), (6, 4), "{plan}");
     let costs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("semfocus/step-costs.toml");
     let text = std::fs::read_to_string(&costs).unwrap();
-    assert!(text.contains("measured_with = \"semfocus ") && text.contains("train = "), "{text}");
+    let costs: toml::Table = text.parse().unwrap();
+    assert!(costs["measured_with"].as_str().is_some_and(|program| program.starts_with("semfocus ")), "{text}");
 }
 
 #[test]
 fn all_runs_are_listed() {
     let scratch = folder("listed");
-    let none = semfocus(&scratch, &["status"]);
-    assert!(none.code == 0 && none.stdout.contains("There are no runs in runs"), "{}", none.stdout);
     run(&scratch, &[]);
     run(&scratch, &["training.learning_rate=0.2"]);
-    for arguments in [&["status"][..], &["status", "runs"]] {
-        let output = semfocus(&scratch, arguments);
-        assert_eq!(output.code, 0, "{}", output.stderr);
-        let lines: Vec<&str> = output.stdout.lines().collect();
-        assert!(lines[0].starts_with("runs/small") && lines[0].contains("finished, 4 of 4 done"), "{}", output.stdout);
-        assert!(output.stdout.contains("changed: training.learning_rate 0.2 instead of 0.1"), "{}", output.stdout);
-        assert_eq!(lines.iter().filter(|line| line.trim() == "nothing learned").count(), 2, "{}", output.stdout);
-    }
+    let listed = semfocus(&scratch, &["status"]);
+    assert_eq!((listed.code, &listed.stdout), (0, &semfocus(&scratch, &["status", "runs"]).stdout));
     let json: serde_json::Value = serde_json::from_str(&semfocus(&scratch, &["status", "--json"]).stdout).unwrap();
     assert_eq!(json["list"].as_array().unwrap().len(), 2, "{json}");
-    assert_eq!(json["list"][0]["state"], "finished");
+    assert_eq!((&json["list"][0]["state"], &json["list"][0]["done"]), (&"finished".into(), &4.into()), "{json}");
+    let changed = |run: &serde_json::Value| !run["changed"].as_array().is_none_or(Vec::is_empty);
+    assert_eq!(json["list"].as_array().unwrap().iter().filter(|run| changed(run)).count(), 1, "{json}");
 }
 
 #[test]
 fn many_trials_are_summarised() {
     let scratch = folder("many");
     run(&scratch, &["--seeds", "12", "--quiet"]);
-    let text = semfocus(&scratch, &["status", "runs/small"]).stdout;
-    assert!(text.contains("topk:3     12 of 12        0     0         0       0"), "{text}");
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    let text = transcript.run(&["status", "runs/small"]).stdout;
     assert!(text.lines().count() < 12, "{text}");
+    transcript.check("status-of-many");
     let all = semfocus(&scratch, &["status", "runs/small", "--all"]).stdout;
     assert_eq!(all.lines().filter(|line| line.contains("1: 153476998")).count(), 2, "{all}");
 }

@@ -338,7 +338,7 @@ fn waiting_for_a_held_folder_is_said_and_can_be_ended() {
     };
     let mut child = start(&["run", &file, "-o", &dir]);
     let talk = Talk::of(&mut child);
-    talk.wait_for("Ctrl-C ends the waiting");
+    talk.wait_for("(Ctrl-C to stop)");
     signal(&child, "INT");
     let status = child.wait().unwrap();
     let said = talk.end();

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Output, SMALL, Scratch, epochs, semfocus, semfocus_with_input, trials};
+use common::transcript::Transcript;
+use common::{SMALL, Scratch, epochs, semfocus, semfocus_with_input, trials};
 
 /// A run of one trial of two epochs, and the folder of the trial.
 fn trained(scratch: &Scratch) -> String {
@@ -49,24 +50,27 @@ fn predictions_on_the_held_out_split_have_the_recorded_accuracy() {
 fn bad_input_is_explained() {
     let scratch = Scratch::new("predict-bad");
     let trial = trained(&scratch);
-    let refused = |output: Output, words: &str| {
-        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{words}: {}", output.stderr);
-        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
-    };
-    let with_input = |input: &str| semfocus_with_input(&["predict", &trial], input);
-    refused(with_input("0 1\n0 7 1\n"), "standard input, line 2: `7` is not a token id; the model has the ids 0 to 2");
-    refused(with_input("0 -1\n"), "line 1: `-1` is not a token id");
-    refused(with_input("0 one\n"), "line 1: `one` is not a token id");
-    refused(with_input("0 1\n\n1\n"), "standard input, line 2: the sequence is empty");
-    let file = scratch.file("sequences.txt", "0 1\n3\n");
-    refused(semfocus(&["predict", &trial, &file]), "sequences.txt, line 2: `3` is not a token id");
-    refused(semfocus(&["predict", &trial, &scratch.path("nowhere.txt")]), "cannot read");
-    refused(semfocus(&["predict", &scratch.path("run/ffffffff")]), "is not a trial: there is no such folder");
-    std::fs::remove_file(std::path::Path::new(&trial).join("best.safetensors")).unwrap();
-    refused(
-        semfocus(&["predict", &trial, "--best"]),
-        "best.safetensors does not exist: the trial has no such checkpoint",
+    let id = trial.rsplit('/').next().unwrap();
+    let trial = format!("run/{id}");
+    let mut messages = Transcript::new(&scratch);
+    // Trial ids are those of the settings, and the same everywhere.
+    for (input, line) in [("0 1\n0 7 1\n", 2), ("0 -1\n", 1), ("0 one\n", 1), ("0 1\n\n1\n", 2)] {
+        let output = messages.run_with_input(&["predict", &trial], input);
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{}", output.stderr);
+        assert!(output.stderr.contains(&format!("line {line}: ")), "{}", output.stderr);
+    }
+    scratch.file("sequences.txt", "0 1\n3\n");
+    std::fs::remove_file(scratch.path(&format!("run/trials/{id}/best.safetensors"))).unwrap();
+    messages.refuse(
+        1,
+        &[
+            &["predict", &trial, "sequences.txt"],
+            &["predict", &trial, "nowhere.txt"],
+            &["predict", "run/ffffffff"],
+            &["predict", &trial, "--best"],
+        ],
     );
-    let nothing = with_input("");
+    let nothing = messages.run(&["predict", &trial]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "no sequences, no predictions");
+    messages.check("predict-refused");
 }

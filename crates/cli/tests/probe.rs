@@ -46,8 +46,7 @@ fn trained_models_can_be_probed() {
     let table = semfocus(&["probe", trials(&dir)[0].to_str().unwrap(), "--samples", "5", "--best"]);
     assert_eq!(table.code, 0, "{}", table.stderr);
     assert!(table.stdout.lines().all(|line| line.chars().count() <= 80), "{}", table.stdout);
-    let none = semfocus(&["probe", &scratch.path("nowhere/a1")]);
-    assert!(none.code == 1 && none.stderr.contains("is not a trial: there is no such folder"), "{}", none.stderr);
+    assert_eq!(semfocus(&["probe", &scratch.path("nowhere/a1")]).code, 1);
 }
 
 /// What the probes of all trials say, but for the time they took.
@@ -81,8 +80,6 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
         |dir: &str, epochs: &str| semfocus(&[&["run", &file, "-o", dir, "--epochs", epochs][..], &every].concat());
     let whole = run(&probed, "4");
     assert_eq!(whole.code, 0, "{}", whole.stderr);
-    assert!(whole.stderr.contains("probes took"), "{}", whole.stderr);
-    assert!(!whole.stderr.contains("probe_every 2 instead"), "{}", whole.stderr);
     assert_eq!(bytes(&plain, "last.safetensors"), bytes(&probed, "last.safetensors"));
     assert_eq!(bytes(&plain, "best.safetensors"), bytes(&probed, "best.safetensors"));
     let found = probes(&probed);
@@ -118,19 +115,14 @@ fn probes_along_training_change_nothing_and_survive_interruptions() {
     let trial = &trials(&broken)[0];
     std::fs::write(trial.join("probes.jsonl"), "nonsense\n").unwrap();
     let refused = semfocus(&["report", &broken]);
-    assert!(refused.code == 3 && refused.stderr.contains("probes.jsonl is damaged: line 1"), "{}", refused.stderr);
+    assert!(refused.code == 3 && refused.stderr.contains("probes.jsonl"), "{}", refused.stderr);
     let longer = run(&broken, "6");
-    assert!(longer.code == 0 && longer.stderr.contains("probes.jsonl.refused"), "{}", longer.stderr);
+    assert_eq!(longer.code, 0, "{}", longer.stderr);
+    assert!(trial.join("probes.jsonl.refused").is_file(), "what makes no sense is kept");
     assert_eq!(semfocus(&["report", &broken]).code, 0);
     let page = std::fs::read_to_string(std::path::Path::new(&broken).join("report.html")).unwrap();
     assert!(page.contains("id=\"theory\"") && page.contains("figures/theory-"));
-    let wrong = semfocus(&["run", &file, "-o", &broken, "-s", "probe_every=-1"]);
-    assert!(
-        wrong.code == 2 && wrong.stderr.contains("a whole number from 0 to 1000000"),
-        "{} {}",
-        wrong.code,
-        wrong.stderr
-    );
+    assert_eq!(semfocus(&["run", &file, "-o", &broken, "-s", "probe_every=-1"]).code, 2);
 }
 
 /// The bytes of `probes.jsonl`, but for the time that each probe took and the checksum, which depends on it.

@@ -4,8 +4,9 @@ mod common;
 
 use std::path::Path;
 
+use common::transcript::Transcript;
 use common::{SMALL, Scratch, assert_refused, semfocus};
-use semfocus_record::ledger::Ledger;
+use semfocus_report::record::ledger::Ledger;
 
 const AFTER: &str = r#"
 [after]
@@ -29,16 +30,10 @@ fn steps_follow_training_and_the_run_can_be_recorded() {
     let scratch = Scratch::new("after");
     let file = scratch.file("small.toml", &format!("{}{AFTER}", SMALL.replace("epochs = 12", "epochs = 2")));
     let run = scratch.path("run");
-    let output = semfocus(&["run", &file, "-o", &run]);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    let output = transcript.run(&["run", "small.toml", "-o", "run", "-j", "1"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("topk:3 against full, seed 1"), "{}", output.stdout);
-    for words in [
-        "then       semfocus landscape --grid 5 --samples 20 --attention-dropout",
-        "figures/surface-lipschitz-dropout.{svg,png,pdf}",
-        "tables/conditions.{csv,md,tex}",
-    ] {
-        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
-    }
+    transcript.check("run-with-steps-after");
     // Dropout changes the loss of every cell.
     let table = |name: &str| std::fs::read_to_string(format!("{run}/tables/{name}.csv")).unwrap();
     assert_ne!(table("surface-lipschitz"), table("surface-lipschitz-dropout"));
@@ -59,35 +54,35 @@ fn steps_follow_training_and_the_run_can_be_recorded() {
                   asked = \"a\"\nestimated_core_hours = 1.0\n";
     scratch.file("record/record.toml", ledger);
     let page = scratch.file("record/c.md", "# C\n<!-- record: findings c -->\n<!-- end of record -->\n");
-    let added = semfocus(&["record", "add", &run, "-o", &record]);
-    assert_eq!(added.code, 0, "{}", added.stderr);
-    assert!(added.stdout.contains("4 of 4 trials over"), "{}", added.stdout);
-    assert_eq!(semfocus(&["record", "draw", &record, "--check"]).code, 1, "nothing is drawn yet");
-    let drawn = semfocus(&["record", "draw", &record]);
-    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
-    assert!(drawn.stdout.contains("c.md") && drawn.stdout.contains("results.csv"), "{}", drawn.stdout);
-    assert_eq!(semfocus(&["record", "draw", &record, "--check"]).code, 0);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    for (arguments, code) in [
+        (&["record", "add", "run", "-o", "record"][..], 0),
+        (&["record", "draw", "record", "--check"], 1),
+        (&["record", "draw", "record"], 0),
+        (&["record", "draw", "record", "--check"], 0),
+    ] {
+        assert_eq!(transcript.run(arguments).code, code, "{arguments:?}");
+    }
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("`topk:3 faster` | undecided"), "{text}");
-    std::fs::write(&page, text.replace("2 epochs", "3 epochs")).unwrap();
-    let check = semfocus(&["record", "draw", &record, "--check"]);
-    assert_eq!(check.code, 1);
-    assert!(check.stdout.contains("c.md") && check.stderr.contains("record draw"), "{}{}", check.stdout, check.stderr);
+    assert!(Path::new(&record).join("results.csv").is_file());
+    let changed = text.replace("2 epochs", "3 epochs");
+    assert_ne!(changed, text);
+    std::fs::write(&page, changed).unwrap();
+    assert_eq!(transcript.run(&["record", "draw", "record", "--check"]).code, 1);
+    transcript.check("record");
 }
 
 #[test]
 fn wrong_steps_are_refused_before_anything_is_trained() {
     let scratch = Scratch::new("after-wrong");
     let file = format!("{SMALL}{AFTER}");
-    assert_refused(
-        &scratch,
-        &file,
-        &[
-            ("[after.probe]\nsamples = 20", "[after.probe]\nsample = 20", ":", "unexpected argument '--sample'"),
-            ("grid = 5\nsamples = 20\n\n", "grid = 2\nsamples = 20\n\n", ":", "`after.landscape`: invalid value '2'"),
-            ("[after.probe]", "[after.regions]", ":", "`after.regions` has no options"),
-        ],
-    );
+    let cases = [
+        ("[after.probe]\nsamples = 20", "[after.probe]\nsample = 20", ":"),
+        ("grid = 5\nsamples = 20\n\n", "grid = 2\nsamples = 20\n\n", ":"),
+        ("[after.probe]", "[after.regions]", ":"),
+    ];
+    assert_refused("run-refused-after", &scratch, &file, &cases);
 }
 
 #[test]
@@ -105,49 +100,36 @@ fn presets_end_in_the_figure_they_are_named_after() {
         let output = semfocus(&["run", name, "--smoke", "-o", &dir]);
         assert_eq!(output.code, 0, "{name}: {}", output.stderr);
         assert!(Path::new(&dir).join(kind).join(file).is_file(), "{name} has {file}");
-        assert!(output.stderr.contains(&file[..file.len() - 4]), "{name}: {}", output.stderr);
         assert!(Path::new(&dir).join("report.html").is_file());
     }
-    let listed = semfocus(&["list", "experiments", "figure-27c"]);
-    assert_eq!(listed.code, 0, "{}", listed.stderr);
-    assert!(
-        listed.stdout.contains("then landscape --grid 200 --samples 5000 --attention-dropout"),
-        "{}",
-        listed.stdout
-    );
-    assert!(listed.stdout.lines().all(|line| line.chars().count() <= 80), "{}", listed.stdout);
-    let wrong = semfocus(&["list", "experiments", "figure-27x"]);
-    assert_eq!(wrong.code, 1);
-    assert!(wrong.stderr.contains("did you mean"), "{}", wrong.stderr);
+    let mut messages = Transcript::new(&scratch);
+    messages.refuse(1, &[&["list", "experiments", "figure-27x"]]);
+    messages.check("list-experiments-refused");
 }
 
 #[test]
 fn the_study_goes_on_where_it_stopped() {
     let scratch = Scratch::new("study");
     let dir = scratch.path("study");
-    let study = |more: &[&str]| {
-        let runs = ["study", "table-6c-quick", "even-pairs-quick", "--smoke", "-o", &dir];
-        semfocus(&[&runs[..], more].concat())
+    let study = |more: &[&str]| -> serde_json::Value {
+        let runs = ["study", "table-6c-quick", "even-pairs-quick", "--smoke", "-o", &dir, "--json"];
+        let output = semfocus(&[&runs[..], more].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        serde_json::from_str::<serde_json::Value>(&output.stdout).unwrap()["list"].take()
     };
     // The time is over at once; whatever was begun is saved.
-    let cut = study(&["--hours", "0.00001"]);
-    assert_eq!(cut.code, 0, "{}", cut.stderr);
-    assert!(cut.stdout.contains("not run"), "{}", cut.stdout);
-    let first = study(&["--hours", "0.2", "--json"]);
-    assert_eq!(first.code, 0, "{}", first.stderr);
-    let results: serde_json::Value = serde_json::from_str(&first.stdout).unwrap();
-    let results = &results["list"];
+    assert_eq!(study(&["--hours", "0.00001"])[1]["over"], false);
+    let results = study(&["--hours", "0.2"]);
     assert_eq!((&results[0]["over"], &results[1]["over"]), (&true.into(), &true.into()), "{results}");
     assert_eq!((&results[0]["name"], &results[1]["name"]), (&"even-pairs-quick".into(), &"table-6c-quick".into()));
     assert!(Path::new(&dir).join("table-6c-quick/tables/conditions.csv").is_file());
-    let again = study(&["--hours", "0.2"]);
-    assert!(!again.stderr.contains("== ") && again.stderr.contains("done"), "{}", again.stderr);
-    assert!(again.stdout.contains("even-pairs-quick") && again.stdout.contains("4/4"), "{}", again.stdout);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    transcript.run(&["study", "table-6c-quick", "even-pairs-quick", "--smoke", "-o", "study", "--hours", "0.2"]);
+    transcript.refuse(1, &[&["study", "even-pair-quick", "--hours", "1"]]);
+    transcript.check("study");
     let plan = semfocus(&["study", "--hours", "6", "--dry-run", "-o", &scratch.path("none")]);
-    assert!(plan.stdout.contains("-- 6 h --") && plan.stdout.lines().all(|line| line.chars().count() <= 80));
+    assert!(plan.code == 0 && plan.stdout.lines().all(|line| line.chars().count() <= 80), "{}", plan.stdout);
     assert!(!Path::new(&scratch.path("none")).exists());
-    let wrong = semfocus(&["study", "even-pair-quick", "--hours", "1"]);
-    assert!(wrong.code == 1 && wrong.stderr.contains("did you mean `even-pairs-quick`?"), "{}", wrong.stderr);
     assert_eq!(semfocus(&["study"]).code, 2, "without a time");
 }
 

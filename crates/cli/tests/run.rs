@@ -4,30 +4,19 @@ mod common;
 
 use std::path::Path;
 
-use common::{SMALL, Scratch, assert_refused, assert_same_bits, epochs, semfocus, trials};
+use common::transcript::Transcript;
+use common::{SMALL, Scratch, assert_refused, assert_same_bits, epochs, semfocus, semfocus_in, trials};
 
 #[test]
 fn the_default_experiment_runs_once_tiny() {
     let scratch = Scratch::new("smoke");
     let dir = scratch.path("run");
-    let output = semfocus(&["run", "even-pairs", "--smoke", "-o", &dir]);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    let output = transcript.run(&["run", "even-pairs", "--smoke", "-o", "run", "-j", "1"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    for mechanism in ["full", "topk:5", "banded:5", "block:5"] {
-        assert!(output.stdout.lines().any(|line| line.starts_with(mechanism)), "{}", output.stdout);
-    }
-    for line in [
-        "reduced    compared with the published experiment: 5 seeds instead of 10",
-        "changed    1 seed instead of 5; ",
-        "trials     4 = 4 mechanisms × 1 seed, 1 epoch each (4 in all)",
-        "time       at most about ",
-        "memory     about ",
-        "disk       about ",
-    ] {
-        assert!(output.stderr.contains(line), "{line} in {}", output.stderr);
-    }
-    let wide =
-        |text: &str| text.lines().filter(|line| line.chars().count() > 80).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(wide(&output.stdout), Vec::<String>::new());
+    assert!(output.stdout.lines().all(|line| line.chars().count() <= 80), "{}", output.stdout);
+    transcript.check("run-smoke");
+    assert_eq!(trials(&dir).len(), 4);
     for trial in trials(&dir) {
         for file in ["trial.toml", "epochs.csv", "status.json", "env.json", "last.safetensors", "best.safetensors"] {
             assert!(trial.join(file).is_file(), "{file}");
@@ -66,28 +55,30 @@ fn results_do_not_depend_on_how_many_trials_run_at_once() {
 
 #[test]
 fn training_is_as_pinned() {
-    // Numbers that this very code gave once: they guard data, order, schedule, clipping, momentum and evaluation.
+    // Numbers that this very code gave once: they guard data, order, schedule, clipping, momentum and evaluation. The
+    // task is learned within three epochs: a model that only guesses has a loss of 0.69 and an accuracy of 0.5.
     let scratch = Scratch::new("pinned");
-    let file = scratch.file("small.toml", SMALL);
+    let file =
+        scratch.file("small.toml", &SMALL.replace("even-pairs", "flip-flop").replace("train = 400", "train = 1000"));
     let dir = scratch.path("run");
     assert_eq!(semfocus(&["run", &file, "-o", &dir, "--epochs", "3", "--seeds", "1"]).code, 0);
-    let mut last: Vec<Vec<f64>> = trials(&dir)
-        .iter()
-        .map(|trial| epochs(trial)[3].split(',').map(|number| number.parse().unwrap()).collect())
-        .collect();
-    last.sort_by(|a, b| a[2].total_cmp(&b[2]));
-    for (numbers, pinned) in last.iter().zip(PINNED) {
+    let last = |trial: &std::path::PathBuf| -> Vec<f64> {
+        epochs(trial)[3].split(',').map(|number| number.parse().unwrap()).collect()
+    };
+    let found: Vec<Vec<f64>> = trials(&dir).iter().map(last).collect();
+    assert_eq!(found.len(), PINNED.len());
+    for (numbers, pinned) in found.iter().zip(PINNED) {
         for (number, pinned) in numbers.iter().zip(pinned) {
             // Rounding on another processor may move an example across a boundary.
-            assert!((number - pinned).abs() < 0.01 * pinned, "{last:?}, pinned {PINNED:?}");
+            assert!((number - pinned).abs() < 0.01 * pinned, "{found:?}, pinned {PINNED:?}");
         }
     }
 }
 
 /// epoch, lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm of the third epoch.
 const PINNED: [[f64; 7]; 2] = [
-    [3.0, 0.099_900_025, 0.694_300, 0.505, 0.709_898, 0.51, 0.321_082],
-    [3.0, 0.099_900_025, 0.696_775, 0.5025, 0.704_974, 0.48, 0.338_585],
+    [3.0, 0.099_900_025, 0.379_108, 0.822, 0.218_076, 0.93, 1.338_607],
+    [3.0, 0.099_900_025, 0.413_910, 0.855, 0.210_714, 0.92, 0.768_989],
 ];
 
 #[test]
@@ -98,22 +89,15 @@ fn finished_trials_are_not_touched_and_experiments_can_grow() {
     let run = |dir: &str, more: &[&str]| {
         let output = semfocus(&[&["run", &file, "-o", dir], more].concat());
         assert_eq!(output.code, 0, "{}", output.stderr);
-        output
     };
     run(&whole, &[]);
     run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
     let before = std::fs::metadata(trials(&small)[0].join("last.safetensors")).unwrap().modified().unwrap();
-    let again = run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
-    assert!(
-        again.stderr.contains("done       1 of 1 trial (resumed)") && !again.stderr.contains("finished after"),
-        "{}",
-        again.stderr
-    );
+    run(&small, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
     let after = std::fs::metadata(trials(&small)[0].join("last.safetensors")).unwrap().modified().unwrap();
     assert_eq!(before, after, "a finished trial is not written again");
     run(&grown, &["--epochs", "4", "--seeds", "1", "--mechanisms", "full"]);
-    let more = run(&grown, &["--epochs", "12"]);
-    assert!(more.stderr.contains("done       0 of 4 trials (3 added)"), "{}", more.stderr);
+    run(&grown, &["--epochs", "12"]);
     assert_same_bits(&whole, &grown);
 }
 
@@ -125,21 +109,16 @@ fn another_experiment_does_not_mix_with_the_first() {
     let first = semfocus(&["run", &file, "-o", &dir, "--epochs", "2"]);
     assert_eq!(first.code, 0, "{}", first.stderr);
     let index = std::fs::read(Path::new(&dir).join("trials.csv")).unwrap();
-    for (change, words) in
-        [("model.blocks=1", "model.blocks 1 instead of 2"), ("data.length=11", "data.length 11 instead of 10")]
-    {
-        let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2", "-s", change]);
-        assert_eq!(output.code, 1, "{}", output.stderr);
-        assert!(output.stderr.contains("holds another experiment"), "{}", output.stderr);
-        assert!(output.stderr.contains(words) && output.stderr.contains("with -o"), "{}", output.stderr);
+    let mut messages = Transcript::new(&scratch);
+    for change in ["model.blocks=1", "data.length=11"] {
+        messages.refuse(1, &[&["run", "small.toml", "-o", "run", "--epochs", "2", "-s", change]]);
     }
     assert_eq!(index, std::fs::read(Path::new(&dir).join("trials.csv")).unwrap(), "nothing was changed");
     let foreign = scratch.path("foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(Path::new(&foreign).join("thesis.tex"), "all of it").unwrap();
-    let output = semfocus(&["run", &file, "-o", &foreign]);
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("it has other files, such as thesis.tex"), "{}", output.stderr);
+    messages.refuse(1, &[&["run", "small.toml", "-o", "foreign"]]);
+    messages.check("run-other-folder");
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
 }
 
@@ -147,24 +126,20 @@ fn another_experiment_does_not_mix_with_the_first() {
 fn a_diverged_trial_is_a_result() {
     let scratch = Scratch::new("diverged");
     let text = SMALL.replace("momentum = 0.9", "clip = inf") + "\n[grid]\ntraining.learning_rate = [0.1, 1e30]\n";
-    let file = scratch.file("small.toml", &text);
-    let dir = scratch.path("run");
-    let output = semfocus(&["run", &file, "-o", &dir, "--json"]);
+    scratch.file("small.toml", &text);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    let run = ["run", "small.toml", "-o", "run", "-j", "1"];
+    let output = semfocus_in(&scratch.path(""), &[&run[..], &["--json"]].concat(), "");
     assert_eq!(output.code, 3, "{}", output.stderr);
     let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["diverged"].as_array().unwrap().len(), 4, "{report}");
     assert_eq!(report["finished"], 4);
-    assert!(output.stderr.contains("4 of 8 trials done, 4 diverged; all files are in"), "{}", output.stderr);
     assert_eq!(report["comparison"].as_array().unwrap().len(), 4, "two mechanisms at two points");
-    assert!(output.stderr.contains("diverged in epoch 1"), "{}", output.stderr);
-    let status = semfocus(&["status", &dir]);
-    assert!(status.stdout.contains("4 done, 0 running, 4 diverged, 0 failed, 0 left"), "{}", status.stdout);
-    let table = semfocus(&["compare", &dir]).stdout;
-    assert!(table.contains("0 of 2") && !table.contains("0 of 0"), "{table}");
     // A result stays one.
-    let again = semfocus(&["run", &file, "-o", &dir]);
-    assert_eq!(again.code, 3);
-    assert!(!again.stderr.contains("diverged in epoch"), "{}", again.stderr);
+    assert_eq!(transcript.run(&run).code, 3);
+    transcript.run(&["status", "run"]);
+    transcript.run(&["compare", "run"]);
+    transcript.check("run-diverged");
 }
 
 #[test]
@@ -175,7 +150,6 @@ fn a_goal_ends_a_trial_early_and_can_be_lifted() {
     let goal = ["-s", "training.stop_when=train_accuracy >= 0.5"];
     let output = semfocus(&[&["run", &file, "-o", &dir], &goal[..]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("reached its target in epoch"), "{}", output.stderr);
     let status = semfocus(&["status", &dir, "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert!(status["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "stopped"), "{status}");
@@ -203,7 +177,8 @@ fn own_data_can_be_trained_on() {
     let output = semfocus(&["run", &file, "-o", &dir, "--epochs", "2"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let settings = std::fs::read_to_string(trials(&dir)[0].join("trial.toml")).unwrap();
-    assert!(settings.contains("checksum = "), "{settings}");
+    let settings: toml::Table = settings.parse().unwrap();
+    assert!(settings["data"]["checksum"].is_str(), "{settings}");
     // Another file under the same name is another experiment.
     let lines: Vec<&str> = generated.stdout.lines().rev().collect();
     std::fs::write(&data, lines.join("\n") + "\n").unwrap();
@@ -215,108 +190,82 @@ fn a_dry_run_tells_and_does_nothing() {
     let scratch = Scratch::new("dry");
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("run");
-    let output = semfocus(&["run", &file, "-o", &dir, "-n"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("4 = 2 mechanisms × 2 seeds, 12 epochs each (48 in all)"), "{}", output.stdout);
-    for line in ["time       about", "memory     about", "disk       about", "topk:3          2     0      12"] {
-        assert!(output.stdout.contains(line), "{line} in {}", output.stdout);
-    }
-    assert!(!Path::new(&dir).exists());
     let output = semfocus(&["run", &file, "-o", &dir, "-n", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["list"].as_array().unwrap().len(), 4);
     assert!(report["core_seconds"].as_f64().unwrap() > 0.0 && report["disk_bytes"].as_u64().unwrap() > 10_000);
+    assert!(!Path::new(&dir).exists());
 }
 
 #[test]
 fn mistakes_in_experiment_files_are_shown_where_they_are() {
     let scratch = Scratch::new("mistakes");
     let cases = [
-        ("blocks = 2", "block = 2", ":13:1", "unknown setting `model.block`\n"),
-        ("blocks = 2", "block = 2", "", "help: did you mean `model.blocks`?"),
-        (
-            "blocks = 2",
-            "blocks = \"two\"",
-            ":13:10",
-            "`model.blocks`: expected a whole number from 0 to 1000, got \"two\"",
-        ),
-        ("blocks = 2", "blocks = \"two\"", "", "13 | blocks = \"two\"\n   |          ^^^^^"),
-        ("dropout = 0.1", "dropout = 1.5", ":16:11", "expected a number of at least 0 and below 1, got 1.5"),
-        ("\"topk:3\"", "\"topk:0\"", ":4:14", "at least 1"),
-        ("\"topk:3\"", "\"tokp:3\"", ":4:14", "did you mean `topk:3`?"),
-        ("\"topk:3\"", "\"full\"", ":4:14", "`full` is in the list twice"),
-        ("seeds = 2", "seeds = [1, 2, 1]", ":5:9", "the seed 1 is in the list twice"),
-        ("seeds = 2", "seed = 2", ":5:1", "write `seeds = 3`"),
-        ("\"even-pairs\"", "\"even-pears\"", ":3:8", "did you mean `even-pairs`?"),
-        ("length = 10", "length = 0", ":8:10", "needs sequences of at least 1 token"),
-        ("momentum = 0.9", "momentum = 0.9\noptimizer = \"adam\"", ":20:12", "momentum belongs to `sgd`"),
-        ("[model]", "[modle]", ":12:2", "unknown setting `modle`"),
-        ("claim = \"Nothing: it is small.\"", "claim = Nothing", ":2:9", "this is not TOML"),
-        ("[training]", "[grid]\ntraining.epochs = [1, 2]\n[training]", ":19:1", "cannot be in a grid"),
-        (
-            "[training]",
-            "[grid]\nmodel.heads = [1, 0]\n[training]",
-            ":19:19",
-            "expected a whole number from 1 to 1000, got 0",
-        ),
-        ("[training]", "[grid]\nmodel.heads = 2\n[training]", ":19:15", "is a list of values"),
-        ("seeds = 2", "seeds = 2\nbase = \"evenpairs\"", ":6:8", "did you mean `even-pairs`?"),
-        ("task = \"even-pairs\"\n", "", "", "names no task"),
+        ("blocks = 2", "block = 2", ":13:1"),
+        ("blocks = 2", "blocks = \"two\"", ":13:10"),
+        ("dropout = 0.1", "dropout = 1.5", ":16:11"),
+        ("\"topk:3\"", "\"topk:0\"", ":4:14"),
+        ("\"topk:3\"", "\"tokp:3\"", ":4:14"),
+        ("\"topk:3\"", "\"full\"", ":4:14"),
+        ("seeds = 2", "seeds = [1, 2, 1]", ":5:9"),
+        ("seeds = 2", "seed = 2", ":5:1"),
+        ("\"even-pairs\"", "\"even-pears\"", ":3:8"),
+        ("length = 10", "length = 0", ":8:10"),
+        ("momentum = 0.9", "momentum = 0.9\noptimizer = \"adam\"", ":20:12"),
+        ("[model]", "[modle]", ":12:2"),
+        ("claim = \"Nothing: it is small.\"", "claim = Nothing", ":2:9"),
+        ("[training]", "[grid]\ntraining.epochs = [1, 2]\n[training]", ":19:1"),
+        ("[training]", "[grid]\nmodel.heads = [1, 0]\n[training]", ":19:19"),
+        ("[training]", "[grid]\nmodel.heads = 2\n[training]", ":19:15"),
+        ("seeds = 2", "seeds = 2\nbase = \"evenpairs\"", ":6:8"),
+        ("task = \"even-pairs\"\n", "", ""),
     ];
-    assert_refused(&scratch, SMALL, &cases);
+    assert_refused("run-refused-files", &scratch, SMALL, &cases);
 }
 
 #[test]
 fn mistakes_on_the_command_line_are_explained() {
-    for (arguments, message) in [
-        (&["run", "even-pair"][..], "did you mean `even-pairs`?"),
-        (&["run", "figure-9"], "it has panels: figure-9a, figure-9b"),
-        (&["run", "no-such-file.toml"], "cannot read no-such-file.toml"),
-        (&["run", "even-pairs", "-s", "lr=1"], "did you mean `training.learning_rate`?"),
-        (&["run", "even-pairs", "-s", "model.heads=0"], "`-s model.heads=0`: `model.heads`: expected a whole number"),
-        (&["run", "even-pairs", "-s", "model.heads"], "an override is written key=value"),
-        (&["run", "even-pairs", "--mechanisms", "full,tpok:5"], "did you mean `topk:5`?"),
-        (&["run", "even-pairs", "--scale", "huge"], "there are quick, medium and full"),
-        (&["run", "even-pairs", "--seeds", "0"], "expected a number of seeds from 1 to 100000, or a list"),
-        (&["run", "even-pairs", "--seed", "3"], "a similar argument exists: '--seeds'"),
-        (&["run", "even-pairs", "-s", "scale=quick"], "use --scale quick"),
-    ] {
-        let output = semfocus(arguments);
-        assert_eq!(output.code, 2, "{arguments:?}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{arguments:?}: {}", output.stderr);
-        assert_eq!(output.stdout, "");
-    }
-    let none = semfocus(&["status", "no-such-run"]);
-    assert_eq!(none.code, 1);
-    assert!(none.stderr.contains("no-such-run is not a run: there is no such folder"), "{}", none.stderr);
-    let none = semfocus(&["show", "no-such-run/a1"]);
-    assert!(
-        none.code == 1 && none.stderr.contains("no-such-run/a1 is not a trial: there is no such folder"),
-        "{}",
-        none.stderr
+    let scratch = Scratch::new("command-line");
+    let mut messages = Transcript::new(&scratch);
+    messages.refuse(
+        2,
+        &[
+            &["run", "even-pair"],
+            &["run", "figure-9"],
+            &["run", "no-such-file.toml"],
+            &["run", "even-pairs", "-s", "lr=1"],
+            &["run", "even-pairs", "-s", "model.heads=0"],
+            &["run", "even-pairs", "-s", "model.heads"],
+            &["run", "even-pairs", "--mechanisms", "full,tpok:5"],
+            &["run", "even-pairs", "--scale", "huge"],
+            &["run", "even-pairs", "--seeds", "0"],
+            &["run", "even-pairs", "--seed", "3"],
+            &["run", "even-pairs", "-s", "scale=quick"],
+            &["run", "even-pairs", "-s", "figure=x"],
+        ],
     );
+    messages.refuse(1, &[&["status", "no-such-run"], &["show", "no-such-run/a1"]]);
+    messages.check("run-refused-arguments");
 }
 
 #[test]
 fn global_tokens_in_causal_models_are_refused_before_anything_is_trained() {
     let scratch = Scratch::new("causal-globals");
-    let dir = scratch.path("run");
-    let message = "`banded:5+g1`: global tokens are the last of a sequence and see all of it, so `visibility = \"causal\"` \
-                   does not allow them; leave `+gN` out";
     let text = SMALL.replace("topk:3", "banded:5+g1");
-    let file = scratch.file("small.toml", &text);
-    let causal = scratch.file("causal.toml", &text.replace("[model]", "[model]\nvisibility = \"causal\""));
-    let grid = scratch.file("grid.toml", &(text + "\n[grid]\nmodel.visibility = [\"all\", \"causal\"]\n"));
-    for (arguments, place) in [
-        (&[causal.as_str()][..], "causal.toml:13:14: "),
-        (&[grid.as_str()], "grid.toml:23:20: "),
-        (&[file.as_str(), "-s", "model.visibility=causal"], "`-s model.visibility=causal`: "),
-    ] {
-        let output = semfocus(&[&["run", "-o", &dir], arguments].concat());
-        assert_eq!(output.code, 2, "{arguments:?}: {}", output.stderr);
-        assert!(output.stderr.contains(&format!("{place}{message}")), "{arguments:?}: {}", output.stderr);
-        assert!(!Path::new(&dir).exists(), "nothing was begun");
-    }
+    scratch.file("small.toml", &text);
+    scratch.file("causal.toml", &text.replace("[model]", "[model]\nvisibility = \"causal\""));
+    scratch.file("grid.toml", &(text + "\n[grid]\nmodel.visibility = [\"all\", \"causal\"]\n"));
+    let mut messages = Transcript::new(&scratch);
+    messages.refuse(
+        2,
+        &[
+            &["run", "causal.toml", "-o", "run"],
+            &["run", "grid.toml", "-o", "run"],
+            &["run", "small.toml", "-o", "run", "-s", "model.visibility=causal"],
+        ],
+    );
+    messages.check("run-refused-causal");
+    assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
 }
 
 #[test]
@@ -357,21 +306,14 @@ fn a_trial_can_be_shown() {
     let trial = &trials(&dir)[0];
     let id = trial.file_name().unwrap().to_str().unwrap().to_owned();
     let short = format!("{dir}/{}", &id[..6]);
-    let output = semfocus(&["show", &short]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    for part in [
-        id.as_str(),
-        "finished, 2 of 2 epochs",
-        "model.d_model = 16",
-        concat!("semfocus ", env!("CARGO_PKG_VERSION")),
-        "last.safetensors",
-    ] {
-        assert!(output.stdout.contains(part), "{part} in {}", output.stdout);
-    }
+    assert_eq!(semfocus(&["show", &short]).stdout, semfocus(&["show", trial.to_str().unwrap()]).stdout);
     let output = semfocus(&["show", trial.to_str().unwrap(), "--json"]);
     let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["epochs"].as_array().unwrap().len(), 2);
     assert_eq!(report["settings"]["model"]["d_model"], 16);
+    assert_eq!((&report["state"], &report["status"]["epochs"]), (&"finished".into(), &2.into()), "{report}");
+    assert!(Path::new(report["dir"].as_str().unwrap()).ends_with(&id), "{report}");
+    assert_eq!(report["environment"]["version"], env!("CARGO_PKG_VERSION"));
     for field in ["version", "cpu", "threads", "command", "host", "started"] {
         assert!(!report["environment"][field].is_null(), "{field}");
     }
@@ -393,8 +335,6 @@ fn lists_and_scripts_are_generated() {
     for text in [&table.stdout, &all.stdout] {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
-    let settings = semfocus(&["list", "settings"]);
-    assert!(settings.stdout.contains("training.learning_rate [0.1]"), "{}", settings.stdout);
     for shell in ["bash", "zsh", "fish"] {
         assert!(semfocus(&["completions", shell]).stdout.contains("dry-run"), "{shell}");
     }

@@ -4,6 +4,7 @@ mod common;
 
 use std::path::Path;
 
+use common::transcript::Transcript;
 use common::{SMALL, Scratch, assert_refused, assert_same_bits, epochs, semfocus, trials};
 
 /// Two trials with new examples for every step: 6 epochs of 10 steps.
@@ -47,8 +48,8 @@ fn trials_without_these_settings_have_the_ids_and_files_of_earlier_versions() {
     assert_eq!(keys.join(" "), EARLIER_KEYS);
 }
 
-const EARLIER_KEYS: &str = "mechanism probe_every probe_samples seed task held_out length test train max_args max_depth \
-    operator_probability activation blocks d_mlp d_model dropout engine heads inverse_temperature dropout_in_evaluation \
+const EARLIER_KEYS: &str = "mechanism probe_every probe_samples seed task held_out length test train \
+    activation blocks d_mlp d_model dropout engine heads inverse_temperature dropout_in_evaluation \
     first_norm_without_eps pad_to_mask_multiple skip_last_example batch beta1 beta2 clip decay epochs epsilon \
     learning_rate momentum optimizer weight_decay";
 
@@ -79,8 +80,7 @@ fn a_factor_can_be_set_anywhere_and_makes_another_trial() {
         + "\n[grid]\ntraining.lr_factor.value = [1, 0, 0.5]\n";
     let file = scratch.file("factors.toml", &text);
     let dir = scratch.path("run");
-    let output = run(&file, &dir, &["-s", "training.lr_factor.embedding=0"]);
-    assert!(output.stderr.contains("3 values of training.lr_factor.value"), "{}", output.stderr);
+    run(&file, &dir, &["-s", "training.lr_factor.embedding=0"]);
     let losses = |dir: &str| {
         let mut losses: Vec<String> = trials(dir).iter().map(|trial| column(trial, "train_loss").remove(1)).collect();
         losses.sort();
@@ -91,62 +91,47 @@ fn a_factor_can_be_set_anywhere_and_makes_another_trial() {
     let shown: String = trials(&dir).iter().map(|trial| settings(trial)).collect();
     assert_eq!(shown.matches("query = 8.0").count(), 6, "{shown}");
     assert_eq!(shown.matches("value = ").count(), 4, "a factor of 1 is not written: {shown}");
-    let shown = semfocus(&["show", trials(&dir)[0].to_str().unwrap()]).stdout;
-    let shown: Vec<&str> = shown.split_whitespace().collect();
-    let factors = "training.lr_factor.embedding = 0.0, training.lr_factor.query = 8.0";
-    assert!(shown.join(" ").contains(factors), "{shown:?}");
-    let listed = semfocus(&["list", "settings"]).stdout;
-    for name in ["embedding", "query", "key", "value", "output", "hidden", "mlp_output", "classifier", "mechanism"] {
-        assert!(listed.contains(&format!("\ntraining.lr_factor.{name} [1.0]\n")), "{name} in {listed}");
-    }
-    assert!(listed.contains("data.online [false]") && listed.contains("training.evaluate_every [0]"), "{listed}");
-    assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
 }
 
 #[test]
 fn mistakes_are_shown_where_they_are() {
     let scratch = Scratch::new("step-mistakes");
-    let data =
-        scratch.file("mine.txt", &semfocus(&["data", "generate", "parity", "-n", "200", "--length", "7"]).stdout);
-    let own = format!("task = \"{data}\"");
+    scratch.file("mine.txt", &semfocus(&["data", "generate", "parity", "-n", "200", "--length", "7"]).stdout);
     let cases = [
-        ("epochs = 12", "lr_factor.query = -1", ":19:19", "expected a number of at least 0, got -1"),
-        ("epochs = 12", "lr_factor.query = nan", ":19:19", "expected a number of at least 0, got nan"),
-        ("epochs = 12", "lr_factor.query = inf", ":19:19", "expected a number of at least 0, got inf"),
-        ("epochs = 12", "lr_factor.query = \"8\"", ":19:19", "expected a number of at least 0, got \"8\""),
-        ("epochs = 12", "lr_factor.querry = 8", ":19:11", "help: did you mean `training.lr_factor.query`?"),
-        ("epochs = 12", "lr_factor.attention.key = 8", ":19:11", "help: the settings here are training.lr_factor.emb"),
-        ("epochs = 12", "lr_factor = 8", ":19:1", "unknown setting `training.lr_factor`"),
-        ("epochs = 12", "evaluate_every = -1", ":19:18", "expected a whole number from 0 to 1000000000, got -1"),
-        ("epochs = 12", "steps = 0", ":19:9", "expected a whole number from 1 to 1000000000, got 0"),
-        ("epochs = 12", "steps = 40", ":19:9", "which have 16 steps here; write 32 or 48, or change"),
-        ("epochs = 12", "steps = 10", ":19:9", "write 16, or change `training.evaluate_every`"),
-        ("epochs = 12", "epochs = 12\nsteps = 32", ":20:1", "`training.steps` and `training.epochs` both say"),
-        ("epochs = 12", "epoch = 12", ":19:1", "did you mean `training.epochs`?"),
-        ("train = 400", "online = 1", ":9:10", "expected true or false, got 1"),
-        ("[training]", "[grid]\ntraining.steps = [16, 32]\n[training]", ":19:1", "cannot be in a grid"),
+        ("epochs = 12", "lr_factor.query = -1", ":19:19"),
+        ("epochs = 12", "lr_factor.query = nan", ":19:19"),
+        ("epochs = 12", "lr_factor.query = inf", ":19:19"),
+        ("epochs = 12", "lr_factor.query = \"8\"", ":19:19"),
+        ("epochs = 12", "lr_factor.querry = 8", ":19:11"),
+        ("epochs = 12", "lr_factor.attention.key = 8", ":19:11"),
+        ("epochs = 12", "lr_factor = 8", ":19:1"),
+        ("epochs = 12", "evaluate_every = -1", ":19:18"),
+        ("epochs = 12", "steps = 0", ":19:9"),
+        ("epochs = 12", "steps = 40", ":19:9"),
+        ("epochs = 12", "steps = 10", ":19:9"),
+        ("epochs = 12", "epochs = 12\nsteps = 32", ":20:1"),
+        ("epochs = 12", "epoch = 12", ":19:1"),
+        ("train = 400", "online = 1", ":9:10"),
+        ("[training]", "[grid]\ntraining.steps = [16, 32]\n[training]", ":19:1"),
     ];
-    assert_refused(&scratch, SMALL, &cases);
-    let small = scratch.file("small.toml", SMALL);
-    let mine = SMALL.replace("task = \"even-pairs\"", &own).replace("length = 10\n", "");
-    let mine = scratch.file("own.toml", &mine.replace("train = 400", "train = 100\nonline = true"));
-    for (file, overrides, message) in [
-        (&mine, &[][..], "which has a fixed set of examples; new ones for every step can only be drawn from a task"),
-        (&mine, &[], ":9:10"),
-        (&small, &["-s", "training.lr_factor.hiden=2"], "did you mean `training.lr_factor.hidden`?"),
-        (&small, &["-s", "lr_factor.key=2"], "did you mean `training.lr_factor.key`?"),
-        (&small, &["-s", "training.steps=5"], "`-s training.steps=5`: 5 steps are no whole number of epochs"),
-        (&small, &["-s", "training.steps=16", "--epochs", "2"], "both say how long to train"),
-        (
-            &small,
-            &["-s", "quirks.skip_last_example=true", "-s", "data.online=true"],
-            "there is no last example to skip",
-        ),
-    ] {
-        let output = semfocus(&[&["run", file, "-o", &scratch.path("run")], overrides].concat());
-        assert_eq!(output.code, 2, "{overrides:?}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{overrides:?}: {}", output.stderr);
-    }
+    assert_refused("run-refused-steps", &scratch, SMALL, &cases);
+    scratch.file("small.toml", SMALL);
+    let mine = SMALL.replace("task = \"even-pairs\"", "task = \"mine.txt\"").replace("length = 10\n", "");
+    scratch.file("own.toml", &mine.replace("train = 400", "train = 100\nonline = true"));
+    let mut messages = Transcript::new(&scratch);
+    let small = ["run", "small.toml", "-o", "run", "-s"];
+    messages.refuse(
+        2,
+        &[
+            &["run", "own.toml", "-o", "run"],
+            &[&small[..], &["training.lr_factor.hiden=2"]].concat(),
+            &[&small[..], &["lr_factor.key=2"]].concat(),
+            &[&small[..], &["training.steps=5"]].concat(),
+            &[&small[..], &["training.steps=16", "--epochs", "2"]].concat(),
+            &[&small[..], &["quirks.skip_last_example=true", "-s", "data.online=true"]].concat(),
+        ],
+    );
+    messages.check("run-refused-steps-arguments");
     assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
 }
 
@@ -155,23 +140,25 @@ fn new_examples_for_every_step_are_trained_on_evaluated_and_reported() {
     let scratch = Scratch::new("online");
     let file = scratch.file("online.toml", &online());
     let dir = scratch.path("run");
-    let output = run(&file, &dir, &["-s", "probe_every=2", "-s", "data.test=50"]);
-    assert!(output.stderr.contains("2 = 2 mechanisms × 1 seed, 6 epochs of 10 steps each"), "{}", output.stderr);
-    assert!(output.stderr.contains("finished after 6 epochs"), "{}", output.stderr);
+    let mut transcript = Transcript::of_trained_models(&scratch);
+    let output =
+        transcript.run(&["run", "online.toml", "-o", "run", "-j", "1", "-s", "probe_every=2", "-s", "data.test=50"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    transcript.check("run-in-steps");
     for trial in trials(&dir) {
         assert_eq!(column(&trial, "steps"), ["0", "10", "20", "30", "40", "50", "60"]);
         assert_eq!(column(&trial, "epoch"), ["0", "1", "2", "3", "4", "5", "6"]);
-        let shown = semfocus(&["show", trial.to_str().unwrap()]);
-        assert!(shown.stdout.contains("finished, 6 of 6 epochs (60 steps, 10 per epoch)"), "{}", shown.stdout);
-        assert!(shown.stdout.contains("data.online = true"), "{}", shown.stdout);
-        assert!(std::fs::read_to_string(trial.join("status.json")).unwrap().contains("\"test\""));
+        let shown = semfocus(&["show", trial.to_str().unwrap(), "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!((&shown["state"], &shown["epochs"][5]["steps"]), (&"finished".into(), &60.into()), "{shown}");
+        assert_eq!(shown["settings"]["data"]["online"], true);
+        assert!(shown["status"]["test"]["last"]["loss"].is_number(), "{shown}");
         assert_eq!(std::fs::read_dir(trial.join("snapshots")).unwrap().count(), 4, "epochs 0, 2, 4 and 6");
     }
     // The whole command line works with it.
-    let compared = semfocus(&["compare", &dir]).stdout;
-    assert!(compared.contains("An epoch is 10 steps. Medians over seeds"), "{compared}");
     for arguments in [
         &["compare", &dir][..],
+        &["status", &dir],
         &["report", &dir],
         &["probe", &dir, "--samples", "5"],
         &["landscape", &dir, "--grid", "3", "--samples", "5"],
@@ -181,13 +168,8 @@ fn new_examples_for_every_step_are_trained_on_evaluated_and_reported() {
         assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
     }
     let page = std::fs::read_to_string(Path::new(&dir).join("report.html")).unwrap();
-    for part in [
-        "An epoch is 10 training steps in this run; times to the target are counted in steps.",
-        "<dt>data.online</dt><dd>true (not the default)</dd>",
-    ] {
-        assert!(page.contains(part), "{part}");
-    }
-    assert!(!page.contains("lr_factor"), "settings that go without saying are not listed");
+    assert!(page.contains("<dt>data.online</dt><dd>true"), "{page}");
+    assert!(!page.contains("lr_factor"), "settings that have their default are not listed");
     // On a fixed set the same trial is another one, and so are its results.
     let fixed = scratch.path("fixed");
     run(&file, &fixed, &["-s", "data.online=false"]);
@@ -195,8 +177,6 @@ fn new_examples_for_every_step_are_trained_on_evaluated_and_reported() {
         trials(&dir).iter().all(|trial| !trials(&fixed).iter().any(|other| other.file_name() == trial.file_name()))
     );
     assert_ne!(column(&trials(&dir)[0], "heldout_loss"), column(&trials(&fixed)[0], "heldout_loss"));
-    let status = semfocus(&["status", &dir]).stdout;
-    assert!(status.contains("epochs     12 of 12"), "{status}");
 }
 
 #[test]
@@ -208,8 +188,8 @@ fn a_run_in_steps_can_be_made_longer_either_way() {
     run(&file, &by_steps, &[]);
     run(&file, &by_steps, &["-s", "training.steps=80"]);
     // `--epochs` takes the place of the steps in the file.
-    let output = run(&file, &by_epochs, &["--epochs", "3"]);
-    assert!(output.stderr.contains("3 epochs of 10 steps each (6 in all)"), "{}", output.stderr);
+    run(&file, &by_epochs, &["--epochs", "3"]);
+    assert_eq!(epochs(&trials(&by_epochs)[0]).len(), 4, "the untrained model, and three epochs");
     run(&file, &by_epochs, &["--epochs", "8"]);
     assert_same_bits(&whole, &by_steps);
     for (one, other) in trials(&whole).iter().zip(trials(&by_epochs)) {
@@ -244,8 +224,8 @@ fn a_smoke_run_stays_small_and_a_dry_run_counts_the_steps() {
     let scratch = Scratch::new("step-estimates");
     let file =
         scratch.file("online.toml", &online().replace("steps = 60", "steps = 10000").replace("= 10\n", "= 1000\n"));
-    let output = run(&file, &scratch.path("smoke"), &["--smoke"]);
-    assert!(output.stderr.contains("1 epoch of 2 steps each (2 in all)"), "{}", output.stderr);
+    run(&file, &scratch.path("smoke"), &["--smoke"]);
+    assert_eq!(column(&trials(&scratch.path("smoke"))[0], "steps"), ["0", "2"]);
     let estimate = |more: &[&str]| -> serde_json::Value {
         let output = semfocus(&[&["run", &file, "-n", "-q", "--json"], more].concat());
         assert_eq!(output.code, 0, "{}", output.stderr);
@@ -258,9 +238,4 @@ fn a_smoke_run_stays_small_and_a_dry_run_counts_the_steps() {
     // Ten times the steps; the evaluations, as many, cost little here. Timing on a busy machine is rough.
     let ratio = long["core_seconds"].as_f64().unwrap() / short["core_seconds"].as_f64().unwrap();
     assert!((2.0..20.0).contains(&ratio), "{ratio}");
-    let text = semfocus(&["run", &file, "-n", "-q"]).stdout;
-    assert!(
-        text.contains("10 epochs of 1000 steps each (20 in all)") && text.contains("epochs    steps  s/epoch"),
-        "{text}"
-    );
 }

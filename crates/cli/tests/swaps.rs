@@ -184,7 +184,7 @@ fn stored_weights_that_cannot_be_used_are_explained() {
     let wrong = message(&format!("{trial}@9"), &[]);
     assert!(wrong.contains("it has no weights from after epoch 9; it has those from after epoch"), "{wrong}");
     assert!(wrong.contains("probe_every"), "{wrong}");
-    assert!(message(&format!("{trial}@two"), &[]).contains("`two` is no epoch"));
+    assert!(message(&format!("{trial}@two"), &[]).contains("`two` is not an epoch"));
     let wrong = message(trial, &["-s", "model.d_mlp=20"]);
     assert!(wrong.contains("`blocks.0.mlp.hidden.weight` has shape [16, 16], the model needs [16, 20]"), "{wrong}");
     assert!(message(trial, &["-s", "model.blocks=3"]).contains("they are those of 2 blocks, and the model has 3"));

@@ -3,11 +3,12 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
 
 use common::cluster::{Cluster, output};
-use common::{PATIENCE, SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, trials, wait_until};
+use common::transcript::Transcript;
+use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, trials, wait_until};
 
 /// A run of the experiment that nothing disturbs.
 fn undisturbed(scratch: &Scratch, file: &str) -> String {
@@ -35,18 +36,15 @@ fn wait_for_epochs(dir: &str, count: usize) {
 fn folders_without_a_run_are_refused_and_finished_ones_left_at_once() {
     let scratch = Scratch::new("work-folders");
     std::fs::create_dir(scratch.path("empty")).unwrap();
-    for (folder, reason) in [("nowhere", "there is no such folder"), ("empty", "it has no experiment.toml")] {
-        let output = semfocus(&["work", &scratch.path(folder)]);
-        assert_eq!(output.code, 1, "{}", output.stderr);
-        assert!(output.stderr.contains(reason), "{}", output.stderr);
-    }
+    let mut transcript = Transcript::new(&scratch);
+    transcript.refuse(1, &[&["work", "nowhere"], &["work", "empty"]]);
     assert_eq!(std::fs::read_dir(scratch.path("empty")).unwrap().count(), 0, "nothing was written");
     let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 2"));
     let dir = undisturbed(&scratch, &file);
     let before = trials(&dir).iter().map(|trial| epochs(trial)).collect::<Vec<_>>();
-    let output = semfocus(&["work", &dir]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("nothing is left to do"), "{}", output.stderr);
+    assert_eq!(transcript.run(&["work", "undisturbed", "-j", "1"]).code, 0);
+    transcript.refuse(1, &[&["work", "undisturbed", "--probe=--smaples 5"]]);
+    transcript.check("work");
     assert_eq!(trials(&dir).iter().map(|trial| epochs(trial)).collect::<Vec<_>>(), before);
 }
 
@@ -60,7 +58,6 @@ fn workers_share_a_prepared_run() {
     let workers = [0, 1].map(|_| cluster.start(&["work", &dir], &task));
     for worker in workers.map(output) {
         assert_eq!(worker.code, 0, "{}", worker.stderr);
-        assert!(worker.stderr.contains("in Slurm job 101"), "{}", worker.stderr);
     }
     assert_same_bits(&undisturbed(&scratch, &scratch.path("small.toml")), &dir);
     for trial in trials(&dir) {
@@ -70,6 +67,49 @@ fn workers_share_a_prepared_run() {
     }
 }
 
+/// The files of a report with their contents. Figures and tables about seconds are left out, and so is the page, which has them.
+fn figures_and_tables(dir: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for folder in ["figures", "tables"] {
+        for entry in Path::new(dir).join(folder).read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            let name = format!("{folder}/{}", path.file_name().unwrap().to_str().unwrap());
+            let has_times = ["seconds", "summary", "trials"].iter().any(|word| name.contains(word));
+            files.insert(name, if has_times { Vec::new() } else { std::fs::read(path).unwrap() });
+        }
+    }
+    files
+}
+
+#[test]
+fn a_run_and_workers_end_with_the_same_figures() {
+    let after = "\n[after]\nshow = [\"regions-w\", \"surface-lipschitz\"]\n[after.regions]\n[after.probe]\nsamples = 5\n\
+                 [after.landscape]\ngrid = 3\nsamples = 5\n[after.sharpness]\nsamples = 4\nprobes = 2\neigenvalues = 1\n";
+    let scratch = Scratch::new("work-figures");
+    let cluster = Cluster::new(&scratch);
+    let dir = cluster.submitted(&(SMALL.replace("epochs = 12", "epochs = 2") + after));
+    let output = semfocus(&["work", &dir]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = semfocus(&["report", &dir]);
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let alone = scratch.path("alone");
+    let run = semfocus(&["run", &scratch.path("small.toml"), "-o", &alone]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for output in [&run, &report] {
+        assert!(output.stderr.contains("figures/surface-lipschitz.{svg,png,pdf}"), "{}", output.stderr);
+        assert!(output.stderr.contains("figures/regions-w.{svg,png,pdf}"), "{}", output.stderr);
+    }
+    let (by_run, by_workers) = (figures_and_tables(&alone), figures_and_tables(&dir));
+    assert_eq!(by_run.keys().collect::<Vec<_>>(), by_workers.keys().collect::<Vec<_>>());
+    for name in
+        ["figures/regions-x.svg", "figures/surface-contours.svg", "tables/sharpness.csv", "tables/conditions.csv"]
+    {
+        assert!(by_run.get(name).is_some_and(|contents| !contents.is_empty()), "{name}: {:?}", by_run.keys());
+    }
+    let different: Vec<&String> = by_run.keys().filter(|name| by_run[*name] != by_workers[*name]).collect();
+    assert!(different.is_empty(), "{different:?}");
+}
+
 #[test]
 fn signals_of_clusters_are_requests_to_stop() {
     let scratch = Scratch::new("work-signals");
@@ -77,6 +117,7 @@ fn signals_of_clusters_are_requests_to_stop() {
     let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 60"));
     let job = [("SLURM_JOB_ID", "101")];
     let mut epochs_before = 0;
+    let mut transcript = Transcript::new(&scratch);
     // In a job of Slurm it is no failure to be asked to stop, except by a person.
     for (number, (name, variables, code)) in [
         ("USR1", &job[..], 0),
@@ -99,16 +140,15 @@ fn signals_of_clusters_are_requests_to_stop() {
         }
         let worker = output(worker);
         assert_eq!(worker.code, code, "{number} {name}: {}", worker.stderr);
-        assert!(worker.stderr.contains("progress is saved"), "{}", worker.stderr);
-        assert_eq!(
-            worker.stderr.contains(&format!("Slurm asked for it (signal {name})")),
-            code == 0,
-            "{}",
-            worker.stderr
-        );
+        assert!(worker.stderr.contains(&format!("signal {name}")), "{}", worker.stderr);
+        if name == "TERM" {
+            let place = if variables.is_empty() { "without Slurm" } else { "in a job of Slurm" };
+            transcript.add_end(&format!("work, {place}"), &worker);
+        }
         epochs_before = recorded_epochs(&dir);
         assert!(epochs_before < 240, "the run is too short for this test");
     }
+    transcript.check("work-stopped");
     let output = semfocus(&["work", &dir]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert_same_bits(&undisturbed(&scratch, &scratch.path("small.toml")), &dir);
@@ -126,7 +166,6 @@ fn a_run_saves_when_a_cluster_asks_it_to_stop() {
         signal(&run, name);
         let run = output(run);
         assert_eq!(run.code, 130, "{name}: {}", run.stderr);
-        assert!(run.stderr.contains("progress is saved"), "{name}: {}", run.stderr);
     }
 }
 
@@ -136,29 +175,29 @@ fn a_worker_stops_when_its_time_is_up() {
     let cluster = Cluster::new(&scratch);
     // More than any machine trains in these few seconds.
     let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 100000").replace("seeds = 2", "seeds = 1"));
-    let began = Instant::now();
+    let mut transcript = Transcript::new(&scratch);
     let worker = semfocus(&["work", &dir, "--time", "1s"]);
     assert_eq!(worker.code, 0, "{}", worker.stderr);
-    assert!(worker.stderr.contains("Stopped: the time is up; progress is saved"), "{}", worker.stderr);
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    transcript.add_end("work --time 1s", &worker);
     // In a job, half of the four seconds that are left; later jobs have more to spare.
     cluster.says("squeue", "0:04\n");
     let task = [("SLURM_JOB_ID", "107"), ("SLURM_ARRAY_JOB_ID", "101"), ("SLURM_ARRAY_TASK_ID", "6")];
     cluster.calls();
     let worker = cluster.semfocus_with(&["work", &dir], &task);
     assert_eq!(worker.code, 0, "{}", worker.stderr);
-    assert!(worker.stderr.contains("in Slurm job 101_6 for 0:02"), "{}", worker.stderr);
-    assert!(worker.stderr.contains("the time is up"), "{}", worker.stderr);
+    assert!(worker.stderr.contains("101_6 for 0:02"), "{}", worker.stderr);
+    transcript.add_end("work, in a job with 4 s left", &worker);
     assert_eq!(cluster.calls(), "squeue -h -j 101_6 -o %L\n", "Slurm is asked once");
     // Newer versions of Slurm tell the job themselves.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let ends = (now + 8).to_string();
     let worker = cluster.semfocus_with(&["work", &dir], &[task[0], ("SLURM_JOB_END_TIME", &ends)]);
     assert_eq!(worker.code, 0, "{}", worker.stderr);
-    assert!(worker.stderr.contains("the time is up"), "{}", worker.stderr);
+    transcript.add_end("work, in a job that ends in 8 s", &worker);
     assert_eq!(cluster.calls(), "");
-    let run = semfocus(&["status", &dir, "--json"]).stdout;
-    assert!(run.contains("\"state\": \"interrupted\""), "{run}");
+    let run: serde_json::Value = serde_json::from_str(&semfocus(&["status", &dir, "--json"]).stdout).unwrap();
+    assert!(run["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "interrupted"), "{run}");
+    transcript.check("work-time");
 }
 
 #[test]
@@ -169,7 +208,10 @@ fn a_trial_that_does_not_fit_into_the_memory_of_its_job_fails() {
     let job = [("SLURM_JOB_ID", "101"), ("SLURM_MEM_PER_NODE", "1")];
     let worker = cluster.semfocus_with(&["work", &dir, "-q"], &job);
     assert_eq!(worker.code, 3, "{}", worker.stderr);
-    assert!(worker.stderr.contains("of memory"), "{}", worker.stderr);
+    let status = std::fs::read_to_string(trials(&dir)[0].join("status.json")).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["state"], "failed", "{status}");
+    assert!(status["message"].as_str().is_some_and(|message| message.contains("memory")), "{status}");
 }
 
 #[test]
@@ -195,13 +237,6 @@ fn workers_measure_what_the_folder_asks_for() {
     let scratch = Scratch::new("work-measure");
     let file = scratch.file("small.toml", &SMALL.replace("epochs = 12", "epochs = 2"));
     let dir = undisturbed(&scratch, &file);
-    let wrong = semfocus(&["work", &dir, "--probe=--smaples 5"]);
-    assert_eq!(wrong.code, 1, "{}", wrong.stderr);
-    assert!(
-        wrong.stderr.contains("options of `semfocus probe`") && wrong.stderr.contains("--smaples"),
-        "{}",
-        wrong.stderr
-    );
     let options = ["--probe=--samples 5", "--landscape=--grid 3 --samples 5", "--sharpness=--samples 5 --probes 2"];
     let worker = semfocus(&[&["work", &dir][..], &options].concat());
     assert_eq!(worker.code, 0, "{}", worker.stderr);

@@ -22,8 +22,8 @@ pub enum Length {
 }
 
 impl Length {
-    /// The number of columns of a data set: shorter sequences are padded at the end up to it.
-    pub fn width(&self) -> usize {
+    /// The largest length. Shorter sequences of a data set are padded at the end up to it.
+    pub fn max(&self) -> usize {
         match *self {
             Length::Exactly(length) => length,
             Length::Between(_, longest) => longest,
@@ -72,26 +72,9 @@ impl FromStr for Length {
             Some(Length::Between(low, high)) if low > high => {
                 Err(format!("the range `{text}` is empty; write `{high}..{low}`?"))
             }
-            Some(length) if length.width() > MAX_LENGTH => Err(format!("lengths go up to {MAX_LENGTH}, not `{text}`")),
+            Some(length) if length.max() > MAX_LENGTH => Err(format!("lengths go up to {MAX_LENGTH}, not `{text}`")),
             Some(length) => Ok(length),
         }
-    }
-}
-
-/// The parameters of the procedure that grows ListOps expressions. The other tasks have none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ListOps {
-    /// Largest depth of an expression: nodes at this depth are digits. The root has depth 1.
-    pub max_depth: usize,
-    /// Largest number of arguments of an operator. The smallest is 2.
-    pub max_args: usize,
-    /// Probability that a node above the largest depth is an operator.
-    pub operator_probability: f64,
-}
-
-impl Default for ListOps {
-    fn default() -> Self {
-        ListOps { max_depth: 10, max_args: 10, operator_probability: 0.25 }
     }
 }
 
@@ -137,8 +120,6 @@ pub struct DataSettings {
     pub online: bool,
     /// Data files to use instead of a generated data set.
     pub files: FileSet,
-    /// Parameters of the task `listops`.
-    pub listops: ListOps,
 }
 
 impl DataSettings {

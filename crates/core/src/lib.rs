@@ -8,6 +8,7 @@
 //! | experiment files, presets, overrides | [`experiment`] |
 //! | how mechanisms, tasks and measurements are written, and the values that they take | [`spec`] |
 //! | attention that differs between blocks or changes during training; lists of mechanisms | [`mechanism`] |
+//! | what is measured on trained models | [`measurement`] |
 //! | what an epoch records; targets | [`metric`] |
 //! | what examples ask, and the right answers | [`question`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
@@ -16,6 +17,7 @@
 
 pub mod data;
 pub mod experiment;
+pub mod measurement;
 pub mod mechanism;
 pub mod metric;
 pub mod model;
@@ -29,10 +31,11 @@ pub mod spec;
 pub mod study;
 pub mod trial;
 
-pub use data::{DataSettings, FileSet, Length, ListOps, Sizes};
+pub use data::{DataSettings, FileSet, Length, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
+pub use measurement::Measurement;
 pub use mechanism::{BASELINE, MechanismList, Schedule};
-pub use metric::{EpochRecord, Evaluation, Goal, Metric, Metrics};
+pub use metric::{EpochRecord, Evaluation, Goal, Metric};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
 pub use origin::Origin;

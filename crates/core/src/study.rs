@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use crate::random::Key;
 use crate::settings::TrialSettings;
+use crate::spec::Parts;
 
 /// The seeds of its ten repetitions.
 pub const SEEDS: [u64; 10] = [
@@ -36,7 +37,8 @@ pub const TASKS: [(&str, usize, f64, f64, usize); 8] = [
 /// The settings of the study for a task; those that all tasks share, for any other.
 pub fn settings_of(task: &str) -> TrialSettings {
     let mut settings = TrialSettings { task: task.to_owned(), ..TrialSettings::default() };
-    if let Some((_, blocks, learning_rate, decay, epochs)) = TASKS.iter().find(|(name, ..)| *name == task) {
+    let name = Parts::new(task).name;
+    if let Some((_, blocks, learning_rate, decay, epochs)) = TASKS.iter().find(|(other, ..)| *other == name) {
         settings.model.blocks = *blocks;
         settings.training.learning_rate = *learning_rate;
         settings.training.decay = *decay;

@@ -84,8 +84,8 @@ pub fn setting(input: &[u8]) {
 /// A data file.
 pub fn data(input: &[u8]) {
     let Ok(own) = OwnData::parse("fuzzed".to_owned(), Lines::new("fuzzed", input)) else { return };
-    assert!(own.iter().all(|(tokens, _)| tokens.len() <= own.width()));
-    if own.len() <= 1000 && own.width() <= 1000 {
+    assert!(own.iter().all(|(tokens, _)| tokens.len() <= own.length()));
+    if own.len() <= 1000 && own.length() <= 1000 {
         let _ = own.dataset(&DataSettings::default(), 1);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use semfocus_kernels::{
-    Activation, AttentionKernel, Dropout, FusedWeighting, HeadNumbers, KeptKeys, Key, LinearView, MlpKernel, Selection,
-    TopKRule, Visibility,
+    Activation, AttentionKernel, Dropout, FusedWeighting, HeadScalars, Hints, KeptKeys, Key, LinearView, MlpKernel,
+    Selection, TopKRule, Visibility,
 };
 
 const BATCH: usize = 25;
@@ -43,21 +43,23 @@ fn attention(criterion: &mut Criterion) {
                 value: map,
                 output: map,
                 selection: &selection,
-                layer: 0,
-                initial_maps: None,
-                tokens: &[],
-                relevant: &[],
                 visibility: Visibility::All,
                 weighting: FusedWeighting::Softmax,
-                numbers: &[HeadNumbers { temperature: 1.0, alpha: 1.5 }; 4],
-                place_site: Key::new(9),
+                head_scalars: &[HeadScalars { temperature: 1.0, alpha: 1.5 }; 4],
                 scale: 0.125,
                 epsilon: 1e-5,
                 weight_dropout: Dropout::new(0.01),
                 weight_site: Key::new(4),
                 output_dropout: Dropout::new(0.01),
                 output_site: Key::new(5),
-                rule_site: Key::new(6),
+                hints: Hints {
+                    layer: 0,
+                    tokens: &[],
+                    relevant: &[],
+                    initial_maps: None,
+                    draw_key: Key::new(6),
+                    fixed_key: Key::new(9),
+                },
             };
             group.bench_function(BenchmarkId::new("forward", name), |b| b.iter(|| layer.forward(black_box(&x), true)));
             let saved = layer.forward(&x, true).1.expect("saving was asked for");

@@ -23,7 +23,7 @@ mod training;
 mod weighting;
 
 pub use attention::{
-    AttentionGradients, AttentionKernel, AttentionSaved, HeadNumbers, ObservedRow, RowObserver, RowReader,
+    AttentionGradients, AttentionKernel, AttentionSaved, HeadScalars, Hints, ObservedRow, RowObserver, RowReader,
 };
 pub use dropout::Dropout;
 pub use embedding::EmbeddingKernel;

@@ -58,7 +58,7 @@ pub struct Row<'a> {
     pub draw: Key,
     /// Key for random numbers that stay the same during the whole training and for all sequences: it depends on the seed of the
     /// model, the layer, the head and the query.
-    pub place: Key,
+    pub fixed_key: Key,
     /// Index of the layer.
     pub layer: usize,
     /// Index of the head.
@@ -78,8 +78,8 @@ pub struct Row<'a> {
 impl<'a> Row<'a> {
     /// The only query of the first layer, with these scores: for tests of rules, and to see how many keys a rule keeps.
     pub fn of_scores(scores: &'a [f32]) -> Self {
-        let (draw, place) = (Key::new(0), Key::new(0));
-        Row { draw, place, layer: 0, head: 0, query: 0, visible: scores.len(), scores, tokens: &[], relevant: None }
+        let (draw, fixed_key) = (Key::new(0), Key::new(0));
+        Row { draw, fixed_key, layer: 0, head: 0, query: 0, visible: scores.len(), scores, tokens: &[], relevant: None }
     }
 }
 

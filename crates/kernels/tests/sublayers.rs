@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use semfocus_kernels::{
-    Activation, AttentionKernel, Dropout, FusedWeighting, HeadNumbers, InstructionSet, KeptKeys, Key, LinearView,
-    MlpKernel, Row, Selection, TopKRule, Visibility,
+    Activation, AttentionKernel, Dropout, FusedWeighting, HeadScalars, Hints, InstructionSet, KeptKeys, Key,
+    LinearView, MlpKernel, Row, Selection, TopKRule, Visibility,
 };
 
 /// Uniform values in (-1, 1).
@@ -254,37 +254,39 @@ impl AttentionCase {
             value: self.maps[2].view(),
             output: self.maps[3].view(),
             selection,
-            layer: 0,
-            initial_maps: None,
-            tokens: &[],
-            relevant: &[],
             visibility: Visibility::All,
             weighting: FusedWeighting::Softmax,
-            numbers: &NUMBERS[..heads],
-            place_site: Key::new(9),
+            head_scalars: &SCALARS[..heads],
             scale: 1.3 / (head_width as f32).sqrt(),
             epsilon: 1e-5,
             weight_dropout: Dropout::new(dropout),
             weight_site: root.child(0),
             output_dropout: Dropout::new(dropout / 2.0),
             output_site: root.child(1),
-            rule_site: root.child(2),
+            hints: Hints {
+                layer: 0,
+                tokens: &[],
+                relevant: &[],
+                initial_maps: None,
+                draw_key: root.child(2),
+                fixed_key: Key::new(9),
+            },
         }
     }
 
     fn inputs(&self, heads: usize) -> Vec<Vec<f64>> {
         let maps = self.maps.iter().flat_map(|map| [wide(&map.weight), wide(&map.bias)]);
-        let numbers = NUMBERS[..heads].iter().flat_map(|number| [number.temperature, number.alpha]);
-        std::iter::once(wide(&self.x)).chain(maps).chain([numbers.map(f64::from).collect()]).collect()
+        let scalars = SCALARS[..heads].iter().flat_map(|scalars| [scalars.temperature, scalars.alpha]);
+        std::iter::once(wide(&self.x)).chain(maps).chain([scalars.map(f64::from).collect()]).collect()
     }
 }
 
 /// Temperature and α of up to four heads.
-const NUMBERS: [HeadNumbers; 4] = [
-    HeadNumbers { temperature: 1.0, alpha: 1.5 },
-    HeadNumbers { temperature: 0.7, alpha: 1.3 },
-    HeadNumbers { temperature: 1.8, alpha: 1.9 },
-    HeadNumbers { temperature: 1.2, alpha: 1.15 },
+const SCALARS: [HeadScalars; 4] = [
+    HeadScalars { temperature: 1.0, alpha: 1.5 },
+    HeadScalars { temperature: 0.7, alpha: 1.3 },
+    HeadScalars { temperature: 1.8, alpha: 1.9 },
+    HeadScalars { temperature: 1.2, alpha: 1.15 },
 ];
 
 /// Compares values and all gradients with the definition.
@@ -301,10 +303,10 @@ fn check_attention(shape: (usize, usize, usize, usize, usize), case: &AttentionC
     let weights = values(6, y.len());
     let g = layer.backward(&saved.unwrap(), &weights);
     let maps = [&g.query, &g.key, &g.value, &g.output];
-    let numbers: Vec<f32> = g.numbers.iter().flat_map(|number| [number.temperature, number.alpha]).collect();
+    let scalars: Vec<f32> = g.head_scalars.iter().flat_map(|scalars| [scalars.temperature, scalars.alpha]).collect();
     let gradients: Vec<&[f32]> = std::iter::once(&g.x[..])
         .chain(maps.into_iter().flat_map(|m| [&m.weight[..], &m.bias[..]]))
-        .chain([&numbers[..]])
+        .chain([&scalars[..]])
         .collect();
     check_gradients(&what, &inputs, &weights, f, &gradients);
 }
@@ -460,7 +462,7 @@ fn bits_of(weightings: &[(Visibility, FusedWeighting)]) -> Vec<u32> {
                 for part in [&y, &g.x].into_iter().chain(maps) {
                     bits.extend(part.iter().map(|v| v.to_bits()));
                 }
-                bits.extend(g.numbers.iter().flat_map(|n| [n.temperature.to_bits(), n.alpha.to_bits()]));
+                bits.extend(g.head_scalars.iter().flat_map(|n| [n.temperature.to_bits(), n.alpha.to_bits()]));
             }
         }
         for activation in [Activation::Relu, Activation::Gelu, Activation::Mish] {

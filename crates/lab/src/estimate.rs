@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use semfocus_core::{Engine, ModelConfig, Point, TrialSettings};
+use semfocus_core::measurement::ModelChoice;
+use semfocus_core::{Engine, Measurement, ModelConfig, Point, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, Selection, cost};
 use semfocus_store::State;
 
@@ -48,7 +49,7 @@ impl<'a> Estimator<'a> {
     /// The cost of a step of a trial with the same attention in all blocks.
     fn step_with(&mut self, trial: &Trial, attention: &Attention) -> StepCost {
         let settings = &trial.settings;
-        let width = trial.source.width(&settings.data);
+        let width = trial.source.length(&settings.data);
         let selection = attention.mechanism.selection(width.min(LENGTHS[0]));
         // The most similar of the measured kinds: how keys are chosen, by which code, and the length.
         let mechanism = match &selection {
@@ -137,11 +138,26 @@ impl<'a> Estimator<'a> {
     }
 
     /// Seconds on one core to evaluate a model of a trial on so many examples.
-    pub fn evaluation(&mut self, trial: &Trial, examples: f64) -> f64 {
+    fn evaluation(&mut self, trial: &Trial, examples: f64) -> f64 {
         let attention = self.lab.trial_attention(&trial.settings).expect("planned trials have known mechanisms");
         let last = attention.epochs_by_stage(trial.settings.training.epochs).count().saturating_sub(1);
         let step = self.step(trial, attention.evaluation(last)).evaluate;
         examples / trial.settings.training.batch as f64 * step
+    }
+
+    /// Seconds on one core that the surfaces around the models of trials take; other measurements take little time compared with
+    /// training.
+    pub fn measurements(&mut self, measurements: &[Measurement], trials: &[&Trial]) -> f64 {
+        let mut seconds = 0.0;
+        for measurement in measurements {
+            let Measurement::Surface(options) = measurement else { continue };
+            let cells = (options.grid.get().pow(2) * options.draws.get()) as f64;
+            for trial in chosen(&options.models, trials) {
+                let examples = options.samples.get().min(trial.settings.data.sizes.train);
+                seconds += self.evaluation(trial, cells * examples as f64);
+            }
+        }
+        seconds
     }
 
     /// What is left to do of some jobs. Where epochs of a mechanism are on record, their time counts.
@@ -294,4 +310,20 @@ pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
     // A run has a copy of the weights that its trials start with.
     let origin = usize::from(settings.training.from.is_some()) * (parameters * 4 + 10_000);
     (origin + 3 * checkpoint + 120 * settings.training.epochs + 5_000 + probes * probe) as u64
+}
+
+/// The trials whose models a measurement will be about.
+fn chosen<'a>(choice: &ModelChoice, trials: &[&'a Trial]) -> Vec<&'a Trial> {
+    let mut first = Vec::new();
+    for trial in trials {
+        if !first.contains(&trial.settings.seed) {
+            first.push(trial.settings.seed);
+        }
+    }
+    first.truncate(choice.seeds.get());
+    let is_chosen = |trial: &&Trial| {
+        let TrialSettings { seed, mechanism, .. } = &trial.settings;
+        first.contains(seed) && (choice.mechanisms.is_empty() || choice.mechanisms.contains(mechanism))
+    };
+    trials.iter().copied().filter(is_chosen).collect()
 }

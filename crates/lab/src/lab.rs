@@ -1,5 +1,6 @@
 //! What a laboratory has: mechanisms and tasks.
 
+use semfocus_core::spec::Parts;
 use semfocus_core::{Known, Schedule, TrialSettings};
 use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
 use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
@@ -76,7 +77,15 @@ impl Known for Lab {
         self.mechanisms.schedule(text).map_err(|error| error.to_string())
     }
 
+    fn task(&self, text: &str) -> Option<String> {
+        match self.tasks.find(text) {
+            Ok(task) => Some(task.spec.to_string()),
+            // Wrong values are explained when the trials are planned.
+            Err(_) => self.tasks.get(Parts::new(text).name).map(|_| text.to_owned()),
+        }
+    }
+
     fn default_length(&self, task: &str) -> Option<String> {
-        self.tasks.get(task).map(|task| task.default_length.to_string())
+        self.tasks.find(task).ok().map(|task| task.task.default_length().to_string())
     }
 }

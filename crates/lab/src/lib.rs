@@ -10,7 +10,7 @@
 //! | loss surfaces and Hessians | [`surface`] |
 //! | norms and eigenvalues | [`spectrum`] |
 //! | the attention of a trial, epoch by epoch and in evaluation | [`TrialAttention`] |
-//! | a trained model out of a store | [`TrainedModel`] |
+//! | where trained models are; loading one | [`ModelRef`]; [`TrainedModel`] |
 //! | how long an experiment will take | [`estimate`] |
 //! | how much memory a trial needs | [`memory`] |
 //! | where the arithmetic runs | [`Device`] |
@@ -21,6 +21,7 @@ pub mod estimate;
 pub mod jobs;
 mod lab;
 pub mod memory;
+mod model_ref;
 pub mod plan;
 pub mod probing;
 pub mod relevance;
@@ -34,6 +35,7 @@ mod trial_attention;
 
 pub use device::Device;
 pub use lab::{Lab, Part};
+pub use model_ref::{ChoiceError, ChosenModels, ModelRef};
 pub use plan::{Plan, Trial};
 pub use threads::prepare_threads;
 pub use trained_model::{ModelError, TrainedModel};

@@ -21,7 +21,7 @@ pub fn needed(lab: &Lab, trial: &Trial, threads: usize) -> u64 {
     const PARTIAL_SUMS: u64 = 8;
     let TrialSettings { data, model, training, .. } = &trial.settings;
     let Ok(attention) = lab.trial_attention(&trial.settings) else { return 0 };
-    let length = trial.source.width(data) + attention.globals();
+    let length = trial.source.length(data) + attention.globals();
     let [rows, width, hidden, heads, inner] =
         [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
     let sizes = data.sizes;

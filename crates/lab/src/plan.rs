@@ -100,7 +100,7 @@ impl Lab {
     pub fn notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         for trial in &plan.trials {
-            let length = trial.source.width(&trial.settings.data);
+            let length = trial.source.length(&trial.settings.data);
             let Ok(attention) = self.trial_attention(&trial.settings) else { continue };
             let mut note = |note: String| {
                 if !notes.contains(&note) {
@@ -119,7 +119,7 @@ impl Lab {
             for (after, stage) in attention.stages().iter().filter(|(after, _)| *after >= epochs) {
                 let mechanism = &trial.settings.mechanism;
                 note(format!(
-                    "{mechanism} does not get to {stage}: it has {epochs} epochs, and {stage} begins after {after}"
+                    "{mechanism} never reaches {stage}: the trial has {epochs} epochs and the switch is after epoch {after}"
                 ));
             }
         }
@@ -129,7 +129,7 @@ impl Lab {
     /// All trials of an experiment: mechanisms × points of the grid × seeds.
     pub fn plan(&self, experiment: &Experiment) -> Result<Plan, ExperimentError> {
         let mut sources: HashMap<String, Arc<Source>> = HashMap::new();
-        let mut trials = Vec::new();
+        let (mut trials, mut ids) = (Vec::new(), HashSet::new());
         for &seed in &experiment.seeds {
             for point in experiment.points() {
                 for mechanism in &experiment.mechanisms {
@@ -151,7 +151,12 @@ impl Lab {
                     }
                     let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     let point = point.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect();
-                    trials.push(Trial { id: TrialId::new(&settings), settings, point, source });
+                    let trial = Trial { id: TrialId::new(&settings), settings, point, source };
+                    if !ids.insert(trial.id) {
+                        let message = format!("two points of the grid are the same trial: {}", trial.title());
+                        return Err(ExperimentError::new(message));
+                    }
+                    trials.push(trial);
                 }
             }
         }
@@ -187,6 +192,9 @@ impl Lab {
 
 /// Fills in what follows from where the examples come from.
 fn fit_to(settings: &mut TrialSettings, source: &Source) {
+    if let Source::Task(task) = source {
+        settings.task = task.spec.to_string();
+    }
     settings.model.vocabulary = source.vocabulary();
     settings.model.classes = source.classes();
     settings.model.pad_token = Some(usize::from(source.pad()));
@@ -294,7 +302,7 @@ mod tests {
                 let experiment = Experiment::resolve(&request, &lab).unwrap_or_else(|error| panic!("{name}: {error}"));
                 let plan = lab.plan(&experiment).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert!(!experiment.claim.is_empty(), "{name} says what it tests");
-                let follows = !experiment.after.steps.is_empty();
+                let follows = experiment.after.regions || !experiment.after.measurements.is_empty();
                 if experiment.mechanisms.is_empty() {
                     assert!(follows && plan.trials.is_empty(), "{name} follows from the theory");
                     continue;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semfocus_nn::{Attention, Relevance};
-use semfocus_tasks::{Source, TaskInfo, Token};
+use semfocus_tasks::{BuiltTask, Source, Token};
 
 use crate::TrialAttention;
 
@@ -14,7 +14,7 @@ const MAX_REMEMBERED: usize = 100_000;
 /// Asks a task, and remembers the answers: the same examples come again in every epoch.
 #[derive(Debug)]
 struct TaskRelevance {
-    task: TaskInfo,
+    task: Arc<BuiltTask>,
     remembered: Mutex<HashMap<Vec<Token>, Vec<u32>>>,
 }
 
@@ -38,7 +38,7 @@ impl Relevance for TaskRelevance {
 pub fn relevance(source: &Source, attention: &TrialAttention) -> Option<Arc<dyn Relevance>> {
     match source {
         Source::Task(task) if asking(attention).is_some() => {
-            Some(Arc::new(TaskRelevance { task: task.as_ref().clone(), remembered: Mutex::default() }))
+            Some(Arc::new(TaskRelevance { task: task.clone(), remembered: Mutex::default() }))
         }
         _ => None,
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use semfocus_core::{Key, ModelConfig, TrialSettings};
+use semfocus_nn::conformance::with_stand_ins;
 use semfocus_nn::{Encoder, Pass, StandardOptimizer, train};
 use semfocus_store::files;
 
@@ -26,7 +27,7 @@ pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: D
     on_one_thread(|| {
         let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
         let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
-        let model = model.expect("planned trials have possible models").with_stand_ins();
+        let model = with_stand_ins(model.expect("planned trials have possible models"));
         let mut model = Some(model);
         let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
         let batch = random_batch(&settings.model, settings.training.batch, width);

@@ -6,7 +6,7 @@ use burn::tensor::TensorData;
 use semfocus_nn::Encoder;
 use semfocus_nn::parameters::set_parameters;
 use semfocus_store::checkpoint::{Refused, Values};
-use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialFolder};
+use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialReader};
 
 use crate::relevance::relevance;
 use crate::{Device, Lab, Trial};
@@ -51,15 +51,8 @@ pub enum ModelError {
 
 impl TrainedModel {
     /// The model of a checkpoint of a stored trial.
-    pub fn read(lab: &Lab, device: &Device, folder: &TrialFolder, name: CheckpointName) -> Result<Self, ModelError> {
+    pub fn read(lab: &Lab, device: &Device, folder: &TrialReader, name: CheckpointName) -> Result<Self, ModelError> {
         Self::read_file(lab, device, &stored_trial(lab, folder)?, &folder.checkpoint(name))
-    }
-
-    /// The models of a stored trial along its training, as far as their weights were kept, by ascending epoch.
-    pub fn along_training(lab: &Lab, device: &Device, folder: &TrialFolder) -> Result<Vec<Self>, ModelError> {
-        let trial = stored_trial(lab, folder)?;
-        let read = |epoch| Self::read_file(lab, device, &trial, &folder.snapshot(epoch));
-        folder.snapshots().into_iter().map(read).collect()
     }
 
     /// The model of a checkpoint file of a trial.
@@ -90,7 +83,7 @@ pub(crate) fn tensors(values: impl Iterator<Item = (String, Values)>) -> Vec<(St
     values.map(|(name, Values { shape, values })| (name, TensorData::new(values, shape))).collect()
 }
 
-fn stored_trial(lab: &Lab, folder: &TrialFolder) -> Result<Trial, ModelError> {
+pub(crate) fn stored_trial(lab: &Lab, folder: &TrialReader) -> Result<Trial, ModelError> {
     let settings = folder.settings()?;
     let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
     // The run may be that of a program with other mechanisms.

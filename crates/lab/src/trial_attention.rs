@@ -99,10 +99,10 @@ impl TrialAttention {
             .map(move |((after, attention), end)| (end.min(epochs).saturating_sub(*after), attention))
     }
 
-    /// For each block, how many epochs were trained before the numbers came up that its mechanism learns in a stage. They go on
-    /// from one stage to the next where both have numbers of the same names.
-    pub fn epochs_before_numbers(&self, stage: usize, blocks: usize) -> Vec<usize> {
-        let shares = |earlier: usize, block| self.stage(earlier).shares_numbers(self.stage(earlier + 1), block);
+    /// For each block, how many epochs were trained before the scalars were introduced that its mechanism learns in a stage. They
+    /// continue from one stage to the next where both have scalars of the same names.
+    pub fn epochs_before_head_scalars(&self, stage: usize, blocks: usize) -> Vec<usize> {
+        let shares = |earlier: usize, block| self.stage(earlier).shares_head_scalars(self.stage(earlier + 1), block);
         let first = |block| (0..stage).rev().take_while(|earlier| shares(*earlier, block)).last().unwrap_or(stage);
         (0..blocks).map(|block| self.stages[first(block)].0).collect()
     }

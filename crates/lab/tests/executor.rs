@@ -33,6 +33,10 @@ impl Job for Pretend<'_> {
     fn folder(&self) -> &Path {
         &self.folder
     }
+    fn unit(&self) -> &'static str {
+        "steps"
+    }
+
     fn units(&self) -> usize {
         1
     }
@@ -319,7 +323,7 @@ fn an_epoch_that_would_not_end_in_time_is_not_begun() {
     std::fs::remove_file(folder.record_path()).unwrap();
     let records = untrained.into_iter().chain(records);
     let slow: Vec<EpochRecord> = records.map(|record| EpochRecord { seconds: 2.0, ..record }).collect();
-    folder.append_records(&slow).unwrap();
+    folder.writer(&semfocus_fixture::lease(folder.path()).unwrap()).append_records(&slow).unwrap();
     let deadline = Deadline::after(Duration::from_secs(4)).unwrap();
     while deadline.left() > Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(50));

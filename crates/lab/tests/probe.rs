@@ -6,6 +6,7 @@ use semfocus_core::{Experiment, Request, TrialSettings};
 use semfocus_lab::probing::Prober;
 use semfocus_lab::training::batch;
 use semfocus_lab::{Lab, Trial};
+use semfocus_nn::conformance::with_stand_ins;
 use semfocus_nn::parameters::to_f64;
 use semfocus_nn::{Encoder, Named, Pass, Registry};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
@@ -205,7 +206,7 @@ fn threads_change_nothing() {
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let record = pool.install(|| Prober::new(&trial, &data, 40).measure(&model, 1, Some(&model)));
-        ProbeRecord { seconds: None, ..record }
+        ProbeRecord { seconds: 0.0, ..record }
     };
     assert_eq!(with(1), with(4));
 }
@@ -216,7 +217,7 @@ fn probes_of_every_mechanism_say_what_is_defined() {
         let mechanism = info.example().to_string();
         let settings = TrialSettings { mechanism: mechanism.clone(), ..trial("full", &[]).settings };
         let trial = Trial { settings, ..trial("full", &[]) };
-        let model = model(&trial, 5).with_stand_ins();
+        let model = with_stand_ins(model(&trial, 5));
         let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model, 1, Some(&model));
         let all = &record.pooled;
         assert!(record.min_kept <= record.kept && record.kept <= record.length, "{mechanism}: {record:?}");

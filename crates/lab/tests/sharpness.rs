@@ -9,8 +9,8 @@ use semfocus_lab::surface::objective::Objective;
 use semfocus_lab::training::batch;
 use semfocus_nn::parameters::{named_gradients, named_parameters, set_parameters, to_f64};
 use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, train};
-use semfocus_store::{Sharpness, SharpnessRecord, TrialFolder};
-use semfocus_tasks::Split;
+use semfocus_store::{Sharpness, SharpnessRecord, TrialReader};
+use semfocus_tasks::{Questions, Split};
 
 /// More than one batch, the last one smaller.
 const EXAMPLES: usize = 70;
@@ -26,10 +26,10 @@ const OPTIONS: SharpnessOptions = SharpnessOptions {
 };
 
 /// Bits, labelled by whether the first and the last one differ.
-fn even_pairs(width: usize) -> Split {
-    let tokens: Vec<u16> = (0..EXAMPLES * width).map(|place| Key::new(8).below(place as u32, 2) as u16).collect();
-    let labels = tokens.chunks(width).map(|bits| u16::from(bits[0] != bits[width - 1])).collect();
-    Split { tokens, labels, lengths: vec![width; EXAMPLES], width }
+fn even_pairs(length: usize) -> Split {
+    let tokens: Vec<u16> = (0..EXAMPLES * length).map(|place| Key::new(8).below(place as u32, 2) as u16).collect();
+    let labels = tokens.chunks(length).map(|bits| u16::from(bits[0] != bits[length - 1]));
+    Split { questions: Questions::classification(labels), tokens, lengths: vec![length; EXAMPLES], length }
 }
 
 /// Multiplies the parameters whose names start with `prefix`.
@@ -225,8 +225,8 @@ fn a_saturated_model_keeps_its_digits() {
     // Label all examples as the model does, and make it sure of itself.
     let tokens = batch(&split, 0..EXAMPLES, &Device::flex()).tokens;
     let logits: Vec<f64> = model.valid().forward(tokens, Pass::evaluation(0, 0)).into_data().iter::<f64>().collect();
-    let labels = logits.chunks(2).map(|logits| u16::from(logits[1] > logits[0])).collect();
-    let split = Split { labels, ..split };
+    let labels = logits.chunks(2).map(|logits| u16::from(logits[1] > logits[0]));
+    let split = Split { questions: Questions::classification(labels), ..split };
     let min = logits.chunks(2).map(|logits| (logits[1] - logits[0]).abs()).fold(f64::INFINITY, f64::min);
     let model = enlarged(model, "classifier", 25.0 / min);
     let slopes = [
@@ -333,7 +333,7 @@ fn what_is_written_is_read() {
         seconds: 0.5,
     };
     let scratch = Scratch::new("sharpness");
-    let folder = TrialFolder::new(scratch.path().to_path_buf(), "a1".parse().unwrap());
-    folder.append_sharpness(&record).unwrap();
+    let folder = TrialReader::new(scratch.path().to_path_buf(), "a1".parse().unwrap());
+    folder.writer(&semfocus_fixture::lease(folder.path()).unwrap()).append_sharpness(&record).unwrap();
     assert_eq!(folder.sharpness().unwrap(), [record]);
 }

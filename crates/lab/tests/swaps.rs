@@ -10,7 +10,7 @@ use semfocus_core::{EpochRecord, Origin, TrialId};
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial, memory};
-use semfocus_nn::{HeadTensors, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Selection, Site};
+use semfocus_nn::{HeadTensors, LayerContext, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Selection};
 use semfocus_store::Checkpoint;
 
 /// Full attention with a learned temperature for each head.
@@ -18,7 +18,7 @@ use semfocus_store::Checkpoint;
 struct Warm;
 
 impl Mechanism for Warm {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _site: &LayerContext) -> Tensor<4, Bool> {
         scores.clone().equal(scores.clone())
     }
 
@@ -30,7 +30,7 @@ impl Mechanism for Warm {
         &[MechanismParameter { name: "temperature", initial: 1.5 }]
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
+    fn head_scalars(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
         HeadTensors { temperature: parameters.map(|parameters| parameters.squeeze_dim(1)), ..HeadTensors::default() }
     }
 }
@@ -266,5 +266,5 @@ fn stages_that_are_not_reached_are_pointed_out() {
     let trial = trial("full@0,topk:3@5", &[]);
     assert_eq!(trial.id, TrialId::new(&trial.settings));
     let notes = lab.notes(&semfocus_lab::Plan { trials: vec![trial] });
-    assert_eq!(notes, ["full@0,topk:3@5 does not get to topk:3: it has 3 epochs, and topk:3 begins after 5"]);
+    assert_eq!(notes, ["full@0,topk:3@5 never reaches topk:3: the trial has 3 epochs and the switch is after epoch 5"]);
 }

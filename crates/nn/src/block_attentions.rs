@@ -83,8 +83,8 @@ impl BlockAttentions {
         Ok(())
     }
 
-    /// Whether the mechanisms of a block here and in `other` learn numbers of the same names.
-    pub fn shares_numbers(&self, other: &BlockAttentions, block: usize) -> bool {
+    /// Whether the mechanisms of a block here and in `other` learn scalars of the same names.
+    pub fn shares_head_scalars(&self, other: &BlockAttentions, block: usize) -> bool {
         let names = |attention: &Attention| {
             attention.mechanism.parameters().iter().map(|MechanismParameter { name, .. }| *name)
         };

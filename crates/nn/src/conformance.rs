@@ -11,12 +11,31 @@ use semfocus_core::Visibility;
 use semfocus_core::spec::{Named, SpecValue};
 use semfocus_kernels::{Dropout, Key};
 
+use crate::context::{InitialMaps, LayerContext};
 use crate::info::MechanismInfo;
+use crate::input::Relevance;
 use crate::mechanism::{FastForm, Mechanism};
-use crate::model::{AttentionWeights, Linear};
+use crate::model::Encoder;
 use crate::registry::{Attention, Registry};
-use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, NORM_EPSILON};
+use crate::sublayer::{AttentionSettings, AttentionSublayer, NORM_EPSILON};
+use crate::weights::{AttentionWeights, Linear};
 use crate::{fused, reference};
+
+/// The model with both ends of a sequence as its relevant positions, for mechanisms that ask: for tests and for measuring time.
+pub fn with_stand_ins(model: Encoder) -> Encoder {
+    model.with_relevance(Some(Arc::new(BothEnds)))
+}
+
+/// Calls the first and the last position of every sequence relevant.
+#[derive(Clone, Copy, Debug)]
+struct BothEnds;
+
+impl Relevance for BothEnds {
+    fn positions(&self, tokens: &[usize]) -> Vec<u32> {
+        let last = tokens.len() as u32 - 1;
+        if last == 0 { vec![0] } else { vec![0, last] }
+    }
+}
 
 /// The kind of scores in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,14 +143,14 @@ pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> 
         heads: case.heads,
         d_head: case.d_head,
         inverse_temperature: 1.0,
-        visibility: case.visibility,
         norm_epsilon: NORM_EPSILON,
         weight_dropout: Dropout::new(case.dropout),
         output_dropout: Dropout::new(case.dropout),
     };
-    let site = site(&case, parsed.globals);
-    let (expected, trace) = reference::attention(x.clone(), &weights, mechanism.as_ref(), &settings, &site);
-    let actual = fused::attention(x.clone(), &weights, mechanism.as_ref(), &form, &settings, &site);
+    let context = context(&case, parsed.globals);
+    let sublayer = AttentionSublayer { mechanism: mechanism.as_ref(), weights: &weights, settings, context };
+    let (expected, trace) = reference::attention(x.clone(), &sublayer);
+    let actual = fused::attention(x.clone(), &sublayer, &form);
     let largest_score = trace.scores.abs().max().into_scalar::<f64>();
     // A score is accurate to about 1e-7 of its size, and a weight changes by as much as its score.
     let tolerance = 1e-5f64.max(1e-6 * largest_score);
@@ -200,18 +219,19 @@ fn input(case: &Case, device: &Device) -> Tensor<3> {
 }
 
 /// A layer with tokens and with other weights before training, for mechanisms that ask.
-fn site(case: &Case, globals: usize) -> LayerSite {
+fn context(case: &Case, globals: usize) -> LayerContext {
     let root = Key::new(case.seed).child(2);
     let values = |key: Key, count: usize| -> Vec<f32> {
         (0..count).map(|i| key.bits_at(i as u32) as f32 / 2f32.powi(31) - 1.0).collect()
     };
     let inner = case.heads * case.d_head;
     let map = |key: Key| [values(key.child(0), case.d_model * inner), values(key.child(1), inner)];
-    LayerSite {
+    LayerContext {
         layer: 3,
         key: Key::new(case.seed).child(99),
-        place: Key::new(case.seed).child(98),
+        fixed_key: Key::new(case.seed).child(98),
         globals,
+        visibility: case.visibility,
         tokens: (0..case.batch * case.length).map(|i| root.below(i as u32, 5) as usize).collect(),
         relevant: (0..case.batch)
             .map(|sequence| {

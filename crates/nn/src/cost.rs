@@ -10,8 +10,9 @@ use semfocus_core::ModelConfig;
 use semfocus_kernels::{Row, RuleScores, Selection};
 
 use crate::block_attentions::BlockAttentions;
-use crate::mechanism::{Mechanism, Weighting};
+use crate::mechanism::Mechanism;
 use crate::registry::Attention;
+use crate::weighting::Weighting;
 
 /// Floating-point operations for one sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]

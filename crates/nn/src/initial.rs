@@ -4,10 +4,10 @@ use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use semfocus_core::ModelConfig;
 
-use crate::model::{AttentionWeights, Block, Linear, MlpWeights};
+use crate::context::InitialMaps;
 use crate::registry::Attention;
 use crate::streams;
-use crate::sublayer::InitialMaps;
+use crate::weights::{AttentionWeights, Block, Linear, MlpWeights};
 
 /// Draws the initial parameters: each from its own generator, named by the path of the parameter.
 pub(crate) struct Initialiser<'a> {

@@ -6,10 +6,12 @@
 //! | the mechanisms themselves, one file each | [`mechanisms`] |
 //! | the list of mechanisms, and how `topk:5` becomes one | [`info`], [`registry`] |
 //! | the settings of a model | [`semfocus_core::model`] |
-//! | the model: parameters, initialisation, forward pass | [`model`] |
-//! | the embedding and the two sublayers of a block as plain tensor code: the definition | [`reference`](mod@reference) |
+//! | the parameters of a model | [`weights`] |
+//! | what a forward pass takes besides them: tokens, keys of random decisions | [`Pass`], [`TokenRows`] |
+//! | the model: building it, forward pass in either form | [`model`] |
+//! | the definition of the model as plain tensor code: embedding, loop over the blocks, both sublayers | [`reference`](mod@reference) |
 //! | the same as single operators on the CPU, with hand-written gradients | [`fused`] |
-//! | the settings that both forms of a sublayer take | [`sublayer`] |
+//! | what both forms of a sublayer take, and what a mechanism sees of a layer | [`sublayer`], [`LayerContext`] |
 //! | what can be observed of a forward pass | [`ObservedLayer`], [`LayerTrace`] |
 //! | parameters and gradients by name | [`parameters`] |
 //! | the training step: loss, gradients, clipping, update | [`train`] |
@@ -34,10 +36,12 @@
 
 mod block_attentions;
 pub mod conformance;
+mod context;
 pub mod cost;
 pub mod fused;
 pub mod info;
 mod initial;
+mod input;
 pub mod mechanism;
 pub mod mechanisms;
 pub mod model;
@@ -49,14 +53,18 @@ pub mod reference;
 pub mod registry;
 pub mod streams;
 pub mod sublayer;
+mod trace;
 pub mod train;
 mod weighting;
+pub mod weights;
 
 pub use block_attentions::BlockAttentions;
+pub use context::LayerContext;
 pub use info::{Family, MechanismInfo};
-pub use mechanism::{Content, FastForm, HeadTensors, LayerShape, Mechanism, MechanismParameter, Site, Weighting};
-pub use model::{BothEnds, Encoder, Pass, Relevance, TokenRows};
-pub use observer::{LayerTrace, ObservedLayer};
+pub use input::{Pass, Relevance, TokenRows};
+pub use mechanism::{FastForm, HeadTensors, LayerShape, Mechanism, MechanismParameter};
+pub use model::Encoder;
+pub use observer::ObservedLayer;
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Registry};
 pub use semfocus_core::spec::Named;
@@ -68,5 +76,6 @@ pub use semfocus_kernels::{
     Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores, Selection,
     keep_freed_memory,
 };
-pub use sublayer::LayerSite;
-pub use weighting::WeightFunction;
+pub use sublayer::{AttentionSublayer, MlpSublayer};
+pub use trace::{AttentionTrace, LayerTrace};
+pub use weighting::{Content, WeightFunction, Weighting};

@@ -8,97 +8,14 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, DType, Device, Int, Tensor, activation};
+use burn::tensor::{Bool, DType, Device, Tensor};
 use semfocus_core::{LrFactors, Visibility};
-use semfocus_kernels::{FusedWeighting, Key, RuleScores, Selection};
+use semfocus_kernels::{FusedWeighting, RuleScores, Selection};
 
-use crate::weighting::{self, WeightFunction};
+use crate::context::LayerContext;
+use crate::weighting::{Content, Weighting};
 
-/// Where in the model a mechanism is called: everything besides the scores that its choice may depend on.
-#[derive(Clone, Debug)]
-pub struct Site {
-    /// Key of this layer in this forward pass.
-    pub key: Key,
-    /// Key of this layer that stays the same during the whole training.
-    pub place: Key,
-    /// Index of the layer.
-    pub layer: usize,
-    /// How many of the last tokens of the sequence are global tokens.
-    pub globals: usize,
-    /// Which keys a query sees.
-    pub visibility: Visibility,
-    /// Token ids of all sequences, one after the other. Empty if the input of the model was not made of tokens.
-    pub tokens: Arc<[usize]>,
-    /// The positions of every sequence that its label depends on, ascending; empty if they are not known.
-    pub relevant: Arc<[Vec<u32>]>,
-}
-
-impl Site {
-    /// The key of one row of scores: `query` of `length` in `head` of `heads` in `sequence` of the batch. Random rules
-    /// draw from it, in both forms.
-    pub fn row(&self, sequence: usize, heads: usize, head: usize, length: usize, query: usize) -> Key {
-        self.key.child((((sequence * heads) + head) * length + query) as u64)
-    }
-
-    /// As [`row`](Self::row), but the same in every pass and for all sequences.
-    pub fn place(&self, head: usize, length: usize, query: usize) -> Key {
-        self.place.child((head * length + query) as u64)
-    }
-
-    /// The scores `[batch, heads, queries, keys]` with `value` in the place of those that a query does not see.
-    pub fn hide(&self, scores: Tensor<4>, value: f32) -> Tensor<4> {
-        match self.visibility {
-            Visibility::All => scores,
-            Visibility::Causal => {
-                let hidden = visible_keys(&scores).bool_not().expand(scores.dims());
-                scores.mask_fill(hidden, value)
-            }
-        }
-    }
-
-    /// Every key that its query sees.
-    pub(crate) fn visible(&self, scores: &Tensor<4>) -> Tensor<4, Bool> {
-        let all = Tensor::<4, Int>::ones(scores.dims(), &scores.device()).greater_elem(0);
-        self.only_visible(all, scores)
-    }
-
-    /// The keys of a mask that their query sees.
-    pub(crate) fn only_seen(&self, mask: Tensor<4, Bool>, scores: &Tensor<4>) -> Tensor<4, Bool> {
-        match self.visibility {
-            Visibility::All => mask,
-            Visibility::Causal => mask.bool_and(visible_keys(scores)),
-        }
-    }
-
-    /// The kept keys that their query sees. A query that would keep none keeps itself.
-    pub(crate) fn only_visible(&self, kept: Tensor<4, Bool>, scores: &Tensor<4>) -> Tensor<4, Bool> {
-        match self.visibility {
-            Visibility::All => kept,
-            Visibility::Causal => {
-                let kept = kept.bool_and(visible_keys(scores));
-                let none = kept.clone().int().sum_dim(3).equal_elem(0);
-                let (query, key) = indices(scores);
-                kept.bool_or(none.bool_and(query.equal(key)))
-            }
-        }
-    }
-}
-
-/// Positions of queries, `[1, 1, queries, 1]`, and of keys, `[1, 1, 1, keys]`.
-pub(crate) fn indices(scores: &Tensor<4>) -> (Tensor<4, Int>, Tensor<4, Int>) {
-    let [_, _, length, keys] = scores.dims();
-    assert_eq!(length, keys, "self-attention: as many keys as queries");
-    let index = Tensor::<1, Int>::arange(0..length as i64, &scores.device());
-    (index.clone().reshape([1, 1, length, 1]), index.reshape([1, 1, 1, length]))
-}
-
-/// Whether a query sees a key in causal attention, `[1, 1, queries, keys]`.
-fn visible_keys(scores: &Tensor<4>) -> Tensor<4, Bool> {
-    let (query, key) = indices(scores);
-    key.lower_equal(query)
-}
-
-/// A number of every head that is learned with the weights of the model.
+/// A scalar of every head that is learned with the weights of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MechanismParameter {
     /// What it is called.
@@ -107,7 +24,7 @@ pub struct MechanismParameter {
     pub initial: f64,
 }
 
-/// Numbers of the heads, each `[heads]` and differentiable.
+/// The scalars of the heads, each `[heads]` and differentiable.
 #[derive(Clone, Debug, Default)]
 pub struct HeadTensors {
     /// Factors of the scores; 1 if not given.
@@ -116,37 +33,26 @@ pub struct HeadTensors {
     pub alpha: Option<Tensor<1>>,
 }
 
-/// The sizes of a layer that the numbers of its heads may depend on.
+/// The sizes of a layer that the scalars of its heads may depend on.
 #[derive(Clone, Debug)]
 pub struct LayerShape {
     /// Number of heads.
     pub heads: usize,
     /// Tokens of a sequence, global tokens included.
     pub length: usize,
-    /// Factor of the scores that the model has, besides `1 / √d_head`.
+    /// Factor of the scores that the model has, in addition to `1 / √d_head`.
     pub inverse_temperature: f64,
-    /// Where the numbers are to be.
+    /// Device of the scalars.
     pub device: Device,
-    /// The precision they are to have.
+    /// Precision of the scalars.
     pub dtype: DType,
 }
 
 impl LayerShape {
-    /// The same number for all heads.
+    /// The same scalar for all heads.
     pub fn constant(&self, value: f64) -> Tensor<1> {
         Tensor::full([self.heads], value, (&self.device, self.dtype))
     }
-}
-
-/// Queries and keys of a layer, each `[batch, heads, length, d_head]`.
-#[derive(Clone, Debug)]
-pub struct Content {
-    /// The queries.
-    pub query: Tensor<4>,
-    /// The keys.
-    pub key: Tensor<4>,
-    /// A score is this times the product of a query and a key.
-    pub scale: f64,
 }
 
 /// An attention mechanism.
@@ -154,14 +60,14 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
     /// Reference form of the choice: which keys every query keeps (true), at least one each.
     ///
     /// `scores` is `[batch, heads, queries, keys]`, in f32 or f64. The choice is not differentiated. In causal attention
-    /// [`Site::hide`] replaces the scores of keys that a query does not see; such keys are dropped whatever this returns.
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool>;
+    /// [`LayerContext::hide`] replaces the scores of keys that a query does not see; such keys are dropped whatever this returns.
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool>;
 
     /// As [`keep`](Self::keep), for a choice that depends on more of queries and keys than their scores. Such a mechanism has no
     /// fast form.
-    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, site: &Site) -> Tensor<4, Bool> {
+    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, context: &LayerContext) -> Tensor<4, Bool> {
         let _ = content;
-        self.keep(scores, site)
+        self.keep(scores, context)
     }
 
     /// Whether the choice depends on the positions that the label of a sequence depends on.
@@ -169,7 +75,7 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Factors of the learning rate in training with sequences of `length` tokens, besides those of the settings.
+    /// Factors of the learning rate in training with sequences of `length` tokens, in addition to those of the settings.
     fn learning_rate_factors(&self, length: usize) -> LrFactors {
         let _ = length;
         LrFactors::default()
@@ -192,69 +98,15 @@ pub trait Mechanism: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Numbers that every head learns. By default there are none.
+    /// Scalars that every head learns. By default there are none.
     fn parameters(&self) -> &'static [MechanismParameter] {
         &[]
     }
 
-    /// The numbers of the heads, from the learned ones, `[heads, parameters]`, if there are any.
-    fn numbers(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
+    /// The scalars of the heads, from the learned ones, `[heads, parameters]`, if there are any.
+    fn head_scalars(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
         let _ = (parameters, shape);
         HeadTensors::default()
-    }
-}
-
-/// How scores become attention weights.
-#[derive(Clone, Debug)]
-pub enum Weighting {
-    /// One that both forms know.
-    Known(FusedWeighting),
-    /// A weighting that exists in tensor code only. Mechanisms that use it run in the reference form.
-    Custom(Arc<dyn WeightFunction>),
-}
-
-impl Weighting {
-    /// Whether the weights are a softmax of the scores, over the kept keys or over all visible ones.
-    pub fn is_softmax(&self) -> bool {
-        matches!(self, Weighting::Known(known) if known.is_softmax())
-    }
-
-    /// Whether the weights follow from the scores, not from the queries and keys in another way.
-    pub fn follows_scores(&self) -> bool {
-        match self {
-            Weighting::Known(_) => true,
-            Weighting::Custom(function) => function.follows_scores(),
-        }
-    }
-
-    /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`; `alpha` is `[1, heads, 1, 1]`.
-    pub fn weights(
-        &self,
-        scores: Tensor<4>,
-        kept: Tensor<4, Bool>,
-        alpha: Tensor<4>,
-        content: &Content,
-        site: &Site,
-    ) -> Tensor<4> {
-        let of_all = |scores: Tensor<4>| activation::softmax(site.hide(scores, f32::NEG_INFINITY), 3);
-        match self {
-            Weighting::Known(FusedWeighting::Softmax) => weighting::softmax(scores, kept),
-            Weighting::Known(FusedWeighting::Sparsemax) => weighting::entmax(scores, kept, alpha.full_like(2.0)),
-            Weighting::Known(FusedWeighting::Entmax15) => weighting::entmax(scores, kept, alpha.full_like(1.5)),
-            Weighting::Known(FusedWeighting::Entmax) => weighting::entmax(scores, kept, alpha),
-            Weighting::Known(FusedWeighting::Sigmoid) => weighting::sigmoid(scores, kept),
-            Weighting::Known(FusedWeighting::Relu) => weighting::relu(scores, kept),
-            Weighting::Known(FusedWeighting::StraightThrough) => {
-                let forward = weighting::softmax(scores.clone(), kept);
-                weighting::with_gradient_of(forward, of_all(scores))
-            }
-            Weighting::Known(FusedWeighting::GradientOfKept) => {
-                let forward = of_all(scores.clone());
-                weighting::with_gradient_of(forward, weighting::softmax(scores, kept))
-            }
-            Weighting::Known(FusedWeighting::MaskedSoftmax) => of_all(scores).mask_fill(kept.bool_not(), 0.0),
-            Weighting::Custom(function) => function.weights(scores, kept, content),
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The model: its parameters, how they start, and the forward pass.
+//! The model and its forward pass.
 //!
 //! tokens → embedding · √d + positions → dropout → blocks → mean over all tokens → linear → logits. A block is two
 //! residual sublayers, `x += drop(attention(norm(x)))` and `x += drop(mlp(norm(x)))`; what they compute is in
@@ -9,66 +9,21 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig, Questions};
-use semfocus_kernels::{Dropout, Key, LinearGradient, RowObserver, RuleScores};
+use semfocus_kernels::{Dropout, Key, RowObserver, RuleScores};
 
 use crate::block_attentions::BlockAttentions;
-use crate::fused::{BlockCall, EncoderCall};
+use crate::context::{InitialMaps, LayerContext};
+use crate::fused::EncoderCall;
 use crate::initial::Initialiser;
+use crate::input::{self, Pass, Relevance, TokenRows};
 use crate::mechanism::FastForm;
-use crate::observer::{AttentionSublayer, Deviations, LayerTrace, ObservedLayer, Observer, Rows, Tracer, Unobserved};
+use crate::observer::{ObservedLayer, Observer, Rows, Unobserved};
+use crate::parameters::NamedGradients;
 use crate::positions::Positions;
-use crate::streams::{self, Stream};
-use crate::sublayer::{AttentionSettings, InitialMaps, LayerSite, MlpSettings, NORM_EPSILON};
+use crate::sublayer::{AttentionSettings, AttentionSublayer, BlockSublayers, MlpSettings, MlpSublayer, NORM_EPSILON};
+use crate::trace::LayerTrace;
+use crate::weights::{Block, Linear};
 use crate::{fused, reference};
-
-/// Child of a pass's key: dropout of the embedding, row = `sequence · length + token`.
-const EMBEDDING_SITE: u64 = 0;
-/// Child of the key of all random decisions: the places of the layers. The passes are the children 0 and 1.
-const PLACES: u64 = 2;
-/// Child of a pass's key: the first layer; the other layers follow.
-const FIRST_LAYER: u64 = 1;
-
-/// `x W + b`.
-#[derive(Module, Debug)]
-pub struct Linear {
-    /// `[inputs, outputs]`.
-    pub weight: Param<Tensor<2>>,
-    /// `[outputs]`.
-    pub bias: Param<Tensor<1>>,
-}
-
-/// Parameters of an attention sublayer. Head `h` has the columns from `h · d_head` of queries, keys and values.
-#[derive(Module, Debug)]
-pub struct AttentionWeights {
-    /// Map to the queries, `d_model` → `heads · d_head`.
-    pub query: Linear,
-    /// Map to the keys, `d_model` → `heads · d_head`.
-    pub key: Linear,
-    /// Map to the values, `d_model` → `heads · d_head`.
-    pub value: Linear,
-    /// Map from all heads back to the width of the model.
-    pub output: Linear,
-    /// Parameters of the mechanism, `[heads, parameters]`, if it has any.
-    pub mechanism: Option<Param<Tensor<2>>>,
-}
-
-/// Parameters of an MLP sublayer.
-#[derive(Module, Debug)]
-pub struct MlpWeights {
-    /// Map to the hidden layer, `d_model` → `d_mlp`.
-    pub hidden: Linear,
-    /// Map back, `d_mlp` → `d_model`.
-    pub output: Linear,
-}
-
-/// Parameters of a block.
-#[derive(Module, Debug)]
-pub struct Block {
-    /// The first sublayer.
-    pub attention: AttentionWeights,
-    /// The second sublayer.
-    pub mlp: MlpWeights,
-}
 
 /// The model: embedding, blocks, classifier.
 #[derive(Module, Debug)]
@@ -95,77 +50,11 @@ pub struct Encoder {
     relevance: Option<Arc<dyn Relevance>>,
 }
 
-/// Finds the positions of a sequence that its label depends on.
-pub trait Relevance: Send + Sync + std::fmt::Debug {
-    /// The relevant positions, ascending.
-    fn positions(&self, tokens: &[usize]) -> Vec<u32>;
-}
-
-/// Calls the first and the last position of every sequence relevant: for tests and for measuring time.
-#[derive(Clone, Copy, Debug)]
-pub struct BothEnds;
-
-impl Relevance for BothEnds {
-    fn positions(&self, tokens: &[usize]) -> Vec<u32> {
-        let last = tokens.len() as u32 - 1;
-        if last == 0 { vec![0] } else { vec![0, last] }
-    }
-}
-
-/// Everything besides the tokens that determines a forward pass: its random decisions, and whether it trains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pass {
-    /// Key of all random decisions of the pass: dropout, and the keys that random mechanisms keep.
-    pub key: Key,
-    /// Whether dropout is on.
-    pub training: bool,
-}
-
-impl Pass {
-    /// Step number `step` of a training run.
-    pub fn training(seed: u64, step: u64) -> Self {
-        Pass { key: streams::key(seed, Stream::Dropout).child(0).child(step), training: true }
-    }
-
-    /// Evaluation pass number `step`. It needs a key too: for random mechanisms and dropout during evaluation.
-    pub fn evaluation(seed: u64, step: u64) -> Self {
-        Pass { key: streams::key(seed, Stream::Dropout).child(1).child(step), training: false }
-    }
-
-    /// The key of a layer of this pass.
-    pub fn layer(&self, layer: usize) -> Key {
-        self.key.child(FIRST_LAYER + layer as u64)
-    }
-}
-
-/// Sequences of token ids as the model sees them, padding and global tokens included.
-#[derive(Clone, Debug)]
-pub struct TokenRows {
-    pub(crate) ids: Arc<[usize]>,
-    /// The relevant positions of every sequence, if the mechanism asks for them.
-    pub(crate) relevant: Arc<[Vec<u32>]>,
-    pub(crate) sequences: usize,
-    pub(crate) length: usize,
-}
-
 /// Models that cannot be evaluated by a single operator are evaluated with this many sequences at a time.
 const EVALUATION_BATCH: usize = 50;
 
 /// The embedding in either form.
 type EmbeddingForm = fn(Tensor<2>, &TokenRows, Tensor<2>, &Dropout, Key) -> Tensor<3>;
-
-impl Linear {
-    /// `x W + b` for every token of `x`, `[batch, length, inputs]`.
-    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let [batch, length, inputs] = x.dims();
-        self.forward_rows(x.reshape([batch * length, inputs])).reshape([batch as i64, length as i64, -1])
-    }
-
-    /// `x W + b` for every row of `x`, `[rows, inputs]`.
-    pub fn forward_rows(&self, x: Tensor<2>) -> Tensor<2> {
-        x.matmul(self.weight.val()).add(self.bias.val().unsqueeze())
-    }
-}
 
 impl Encoder {
     /// A new model with the initial weights of `seed`. On a device with autodiff it can be trained.
@@ -205,11 +94,6 @@ impl Encoder {
         self
     }
 
-    /// The model with both ends of a sequence as relevant positions, for mechanisms that ask. For tests and for measuring time.
-    pub fn with_stand_ins(self) -> Self {
-        self.with_relevance(Some(Arc::new(BothEnds)))
-    }
-
     /// A model with the same mechanism, initial weights and relevant positions, but other settings.
     pub fn rebuilt(&self, config: ModelConfig, device: &Device) -> Result<Self, ConfigError> {
         let model = Self::new(config, self.attention.clone(), self.seed, device)?;
@@ -232,8 +116,8 @@ impl Encoder {
         &self.attention
     }
 
-    /// The same model with another attention. Weights stay as they are, and so do the learned numbers of the mechanism in blocks
-    /// whose new mechanism has numbers of the same names; others start at their initial values.
+    /// The same model with another attention. Weights stay as they are, and so do the learned scalars of the mechanism in blocks
+    /// whose new mechanism has scalars of the same names; others start at their initial values.
     pub fn with_attention(mut self, attention: BlockAttentions) -> Result<Self, ConfigError> {
         attention.check(&self.config)?;
         if attention.globals() != self.attention.globals() {
@@ -242,7 +126,7 @@ impl Encoder {
         let device = self.embedding.val().device();
         let init = Initialiser { seed: self.seed, device: &device };
         for (layer, block) in self.blocks.iter_mut().enumerate() {
-            if !self.attention.shares_numbers(&attention, layer) {
+            if !self.attention.shares_head_scalars(&attention, layer) {
                 block.attention.mechanism = init.mechanism(attention.of_block(layer), self.config.heads);
             }
         }
@@ -268,7 +152,7 @@ impl Encoder {
         pass: Pass,
         rows: &O,
     ) -> (Tensor<2>, Vec<ObservedLayer<O::Observation>>) {
-        let mut observer = Rows { rows, sequences: Vec::new(), deviations: Deviations::default() };
+        let mut observer = Rows { rows, sequences: Vec::new(), deviations: Vec::new() };
         let logits = self.forward_with(tokens, &pass, &mut observer);
         (logits, observer.into_layers())
     }
@@ -276,7 +160,7 @@ impl Encoder {
     /// The logits for `x`, `[batch, length, d_model]`, as the input of block number `first`, and what this and all later blocks
     /// did. In the reference form, in evaluation and without any dropout.
     ///
-    /// [`embedded`](Self::embedded) gives the `x` of block 0 for some tokens. Mechanisms that look at tokens need them besides.
+    /// [`embedded`](Self::embedded) gives the `x` of block 0 for some tokens. Mechanisms that look at tokens need them, too.
     pub fn trace(
         &self,
         first: usize,
@@ -284,72 +168,59 @@ impl Encoder {
         tokens: Option<&TokenRows>,
         pass: Pass,
     ) -> (Tensor<2>, Vec<LayerTrace>) {
-        let mut tracer = Tracer::default();
         let pass = Pass { training: false, ..pass };
         let [sequences, length, _] = x.dims();
-        let none = TokenRows { ids: Arc::new([]), relevant: Arc::new([]), sequences, length };
-        let logits = self.forward_blocks(first, x, tokens.unwrap_or(&none), &pass, false, &mut tracer);
-        (logits, tracer.into_layers())
+        let unknown = TokenRows::unknown(sequences, length);
+        let mut blocks = self.sublayers(tokens.unwrap_or(&unknown), &pass, false);
+        for block in &mut blocks {
+            block.attention.settings.weight_dropout = Dropout::NONE; // a quirk may leave it on in evaluation
+        }
+        reference::blocks(x, &blocks[first..], &self.classifier)
     }
 
     fn forward_with(&self, tokens: Tensor<2, Int>, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
         self.forward_rows(&self.token_rows(tokens), pass, observer)
     }
 
+    /// Layer by layer: as [`reference::blocks`], but every part runs in the form that the engine and its mechanism allow.
     fn forward_rows(&self, tokens: &TokenRows, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
         let fused = self.is_fused();
-        let x = self.embed(tokens, pass, if fused { fused::embedding } else { reference::embedding });
-        self.forward_blocks(0, x, tokens, pass, fused, observer)
-    }
-
-    /// The blocks from number `first` on, then the classifier: the only loop over the blocks besides
-    /// [`logits`](Self::logits), which runs them as one operator.
-    fn forward_blocks(
-        &self,
-        first: usize,
-        mut x: Tensor<3>,
-        tokens: &TokenRows,
-        pass: &Pass,
-        fused: bool,
-        observer: &mut impl Observer,
-    ) -> Tensor<2> {
-        let forms = if fused { self.fast_forms(x.dims()[1]) } else { vec![None; self.blocks.len()] };
-        for (layer, Block { attention, mlp }) in self.blocks.iter().enumerate().skip(first) {
-            let site = self.site(layer, pass, tokens);
-            let layer_key = site.key;
+        let mut x = self.embed(tokens, pass, if fused { fused::embedding } else { reference::embedding });
+        for BlockSublayers { attention, form, mlp } in self.sublayers(tokens, pass, fused) {
             observer.norm_input(&x);
-            let sublayer = AttentionSublayer {
-                attention: self.attention.of_block(layer),
-                weights: attention,
-                form: forms[layer].as_ref(),
-                settings: self.attention_settings(layer, pass),
-                site,
-            };
-            x = observer.attention(sublayer, x);
+            x = observer.attention(&attention, form.as_ref(), x);
             observer.norm_input(&x);
-            let settings = self.mlp_settings(pass);
-            x = if fused {
-                fused::mlp(x, mlp, &settings, layer_key)
-            } else {
-                reference::mlp(x, mlp, &settings, layer_key)
-            };
+            x = if fused { fused::mlp(x, &mlp) } else { reference::mlp(x, &mlp) };
         }
-        self.classify(x)
+        reference::classify(x, &self.classifier)
     }
 
-    /// The fast form of every block that has one.
-    fn fast_forms(&self, length: usize) -> Vec<Option<FastForm>> {
-        self.attention.for_blocks(self.blocks.len(), |attention| {
-            FastForm::new(attention.mechanism.as_ref(), length, self.config.visibility)
-        })
+    /// All blocks in a pass, with the fast forms of their mechanisms if they may be used.
+    fn sublayers(&self, tokens: &TokenRows, pass: &Pass, fused: bool) -> Vec<BlockSublayers<'_>> {
+        let forms = self.attention.for_blocks(self.blocks.len(), |attention| {
+            let form = || FastForm::new(attention.mechanism.as_ref(), tokens.length, self.config.visibility);
+            fused.then(form).flatten()
+        });
+        let blocks = self.blocks.iter().zip(forms).enumerate().map(|(layer, (block, form))| BlockSublayers {
+            attention: AttentionSublayer {
+                mechanism: self.attention.of_block(layer).mechanism.as_ref(),
+                weights: &block.attention,
+                settings: self.attention_settings(layer, pass),
+                context: self.context(layer, pass, tokens),
+            },
+            form,
+            mlp: MlpSublayer { weights: &block.mlp, settings: self.mlp_settings(pass), key: pass.layer(layer) },
+        });
+        blocks.collect()
     }
 
-    fn site(&self, layer: usize, pass: &Pass, tokens: &TokenRows) -> LayerSite {
-        LayerSite {
+    fn context(&self, layer: usize, pass: &Pass, tokens: &TokenRows) -> LayerContext {
+        LayerContext {
             layer,
             key: pass.layer(layer),
-            place: streams::key(self.seed, Stream::Dropout).child(PLACES).child(layer as u64),
+            fixed_key: input::fixed_key(self.seed, layer),
             globals: self.attention.globals(),
+            visibility: self.config.visibility,
             tokens: tokens.ids.clone(),
             relevant: tokens.relevant.clone(),
             initial_maps: self.initial_maps[layer].clone(),
@@ -389,42 +260,37 @@ impl Encoder {
         if let Some(logits) = call.and_then(|call| call.logits(&self.classifier, &tokens.ids, &asked)) {
             return logits;
         }
-        let batches = tokens.ids.chunks(EVALUATION_BATCH * tokens.length).zip(0..);
-        let logits = batches.flat_map(|(ids, number)| {
-            let sequences = ids.len() / tokens.length;
-            let first = number as usize * EVALUATION_BATCH;
-            let relevant = tokens.relevant.get(first..first + sequences).unwrap_or(&[]).into();
-            let batch = TokenRows { ids: ids.into(), relevant, sequences, length: tokens.length };
-            // The first batch has the key of the pass, as in `forward`; the others have keys far from those of the layers.
-            let key = if number == 0 { pass.key } else { pass.key.child(u64::MAX - number) };
-            let pass = Pass { key, ..pass };
-            rows(self.forward_rows(&batch, &pass, &mut Unobserved))
-        });
-        logits.collect()
+        let batches = tokens.batches(EVALUATION_BATCH).zip(0..);
+        batches
+            .flat_map(|(batch, number)| rows(self.forward_rows(&batch, &pass.of_batch(number), &mut Unobserved)))
+            .collect()
     }
 
-    /// Mean loss of a batch and the gradients of all parameters, in the order of the model, if one operator can compute them.
+    /// Mean loss of a batch and the gradients of all parameters, if one operator can compute them.
     pub(crate) fn gradients(
         &self,
         tokens: &TokenRows,
         questions: &Questions,
         pass: &Pass,
-    ) -> Option<(f64, Vec<Option<Vec<f32>>>)> {
+    ) -> Option<(f64, NamedGradients)> {
         let call = self.encoder_call(tokens, pass)?;
         let result = call.gradients(&self.classifier, &tokens.ids, questions)?;
-        let mut gradients = vec![Some(result.table)];
-        let maps = |maps: [LinearGradient; 2]| maps.into_iter().flat_map(|map| [Some(map.weight), Some(map.bias)]);
-        for (layer, (block, (attention, mlp))) in self.blocks.iter().zip(result.blocks).enumerate() {
-            gradients.extend(maps([attention.query, attention.key]));
-            gradients.extend(maps([attention.value, attention.output]));
-            if block.attention.mechanism.is_some() {
-                let mechanism = self.attention.of_block(layer).mechanism.as_ref();
-                let shape = self.attention_settings(0, pass).shape(tokens.length, &self.embedding.val().device());
-                gradients.push(fused::parameter_gradient(&block.attention, mechanism, &shape, &attention.numbers));
+        let mut gradients = NamedGradients::default();
+        gradients.add("embedding".to_owned(), Some(result.table));
+        for (layer, ((attention, mlp), block)) in result.blocks.into_iter().zip(&call.blocks).enumerate() {
+            let name = |part: &str| format!("blocks.{layer}.{part}");
+            gradients.add_linear(&name("attention.query"), attention.query);
+            gradients.add_linear(&name("attention.key"), attention.key);
+            gradients.add_linear(&name("attention.value"), attention.value);
+            gradients.add_linear(&name("attention.output"), attention.output);
+            if block.attention.weights.mechanism.is_some() {
+                let gradient = fused::parameter_gradient(&block.attention, tokens.length, &attention.head_scalars);
+                gradients.add(name("attention.mechanism"), gradient);
             }
-            gradients.extend(maps([mlp.hidden, mlp.output]));
+            gradients.add_linear(&name("mlp.hidden"), mlp.hidden);
+            gradients.add_linear(&name("mlp.output"), mlp.output);
         }
-        gradients.extend([Some(result.head.weight), Some(result.head.bias)]);
+        gradients.add_linear("classifier", result.head);
         Some((result.loss, gradients))
     }
 
@@ -433,23 +299,12 @@ impl Encoder {
             return None;
         }
         let table = self.embedding.val();
-        let forms = self.fast_forms(tokens.length).into_iter().collect::<Option<Vec<FastForm>>>()?;
-        let blocks =
-            self.blocks.iter().zip(forms).enumerate().map(|(layer, (Block { attention, mlp }, form))| BlockCall {
-                mechanism: self.attention.of_block(layer).mechanism.as_ref(),
-                form,
-                attention,
-                attention_settings: self.attention_settings(layer, pass),
-                mlp,
-                mlp_settings: self.mlp_settings(pass),
-                site: self.site(layer, pass, tokens),
-            });
         Some(EncoderCall {
             positions: self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype()),
             table,
             dropout: self.dropout(pass.training),
-            embedding_site: pass.key.child(EMBEDDING_SITE),
-            blocks: blocks.collect(),
+            embedding_site: pass.embedding(),
+            blocks: self.sublayers(tokens, pass, true),
         })
     }
 
@@ -464,7 +319,6 @@ impl Encoder {
             heads: self.config.heads,
             d_head: self.config.head_width(),
             inverse_temperature: self.config.inverse_temperature,
-            visibility: self.config.visibility,
             norm_epsilon: if layer == 0 && quirks.first_norm_without_eps { 0.0 } else { NORM_EPSILON },
             weight_dropout: self.dropout(pass.training || quirks.dropout_in_evaluation),
             output_dropout: self.dropout(pass.training),
@@ -494,12 +348,7 @@ impl Encoder {
     fn embed(&self, tokens: &TokenRows, pass: &Pass, embedding: EmbeddingForm) -> Tensor<3> {
         let table = self.embedding.val();
         let positions = self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype());
-        embedding(table, tokens, positions, &self.dropout(pass.training), pass.key.child(EMBEDDING_SITE))
-    }
-
-    /// Mean over all tokens, then the logits.
-    fn classify(&self, x: Tensor<3>) -> Tensor<2> {
-        self.classifier.forward_rows(x.mean_dim(1).squeeze_dim(1))
+        embedding(table, tokens, positions, &self.dropout(pass.training), pass.embedding())
     }
 
     /// Pads up to a multiple of the mechanism's size, if that quirk is asked for.

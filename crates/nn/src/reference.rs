@@ -1,13 +1,17 @@
-//! The embedding and the two sublayers of a block in plain, differentiable tensor code: the definition that the fused operators
-//! must agree with. Runs on any device, in f32 or f64.
+//! The model in plain, differentiable tensor code: the definition that the fused operators must agree with. Runs on any device, in
+//! f32 or f64.
 
 use burn::tensor::{Int, Tensor, TensorData, activation, module};
 use semfocus_core::Activation;
 use semfocus_kernels::{Dropout, FusedWeighting, Key, RuleScores};
 
-use crate::mechanism::{Content, HeadTensors, LayerShape, Mechanism, Weighting};
-use crate::model::{AttentionWeights, MlpWeights, TokenRows};
-use crate::sublayer::{AttentionSettings, AttentionTrace, InitialMaps, LayerSite, MlpSettings, site};
+use crate::context::{InitialMaps, site};
+use crate::input::TokenRows;
+use crate::mechanism::HeadTensors;
+use crate::sublayer::{AttentionSettings, AttentionSublayer, BlockSublayers, MlpSublayer};
+use crate::trace::{AttentionTrace, LayerTrace, min_deviation};
+use crate::weighting::{Content, Weighting};
+use crate::weights::Linear;
 
 /// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
 /// `[length, d]`.
@@ -26,27 +30,31 @@ pub fn embedding(
     self::dropout(x, dropout, site)
 }
 
+/// The logits `[batch, classes]` for the input `x` of the first of `blocks`, `[batch, length, d_model]`, and what each block did.
+pub fn blocks(mut x: Tensor<3>, blocks: &[BlockSublayers<'_>], classifier: &Linear) -> (Tensor<2>, Vec<LayerTrace>) {
+    let mut layers = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let (attended, attention) = self::attention(x.clone(), &block.attention);
+        layers.push(LayerTrace { attention, min_deviations: [min_deviation(&x), min_deviation(&attended)] });
+        x = mlp(attended, &block.mlp);
+    }
+    (classify(x, classifier), layers)
+}
+
+/// Mean over all tokens, then the logits.
+pub fn classify(x: Tensor<3>, classifier: &Linear) -> Tensor<2> {
+    classifier.forward_rows(x.mean_dim(1).squeeze_dim(1))
+}
+
 /// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`, and its scores, kept keys and weights.
-pub fn attention(
-    x: Tensor<3>,
-    weights: &AttentionWeights,
-    mechanism: &dyn Mechanism,
-    settings: &AttentionSettings,
-    site: &LayerSite,
-) -> (Tensor<3>, AttentionTrace) {
+pub fn attention(x: Tensor<3>, sublayer: &AttentionSublayer<'_>) -> (Tensor<3>, AttentionTrace) {
+    let AttentionSublayer { mechanism, weights, settings, context } = sublayer;
     let [batch, length, _] = x.dims();
-    let AttentionSettings { heads, d_head, visibility, .. } = *settings;
+    let AttentionSettings { heads, d_head, .. } = *settings;
     let split_heads = |t: Tensor<3>| t.reshape([batch, length, heads, d_head]).swap_dims(1, 2);
-    let shape = LayerShape {
-        heads,
-        length,
-        inverse_temperature: settings.inverse_temperature,
-        device: x.device(),
-        dtype: x.dtype(),
-    };
-    let numbers = mechanism.numbers(weights.mechanism.as_ref().map(|parameters| parameters.val()), &shape);
-    let HeadTensors { temperature, alpha } = numbers;
-    let per_head = |numbers: Tensor<1>| numbers.reshape([1, heads, 1, 1]);
+    let shape = settings.shape(length, &x.device(), x.dtype());
+    let HeadTensors { temperature, alpha } = mechanism.head_scalars(weights.learned(), &shape);
+    let per_head = |scalars: Tensor<1>| scalars.reshape([1, heads, 1, 1]);
 
     let normed = layer_norm(x.clone(), settings.norm_epsilon); // [batch, length, d_model]
     let query = split_heads(weights.query.forward(normed.clone())); // [batch, heads, queries, d_head]
@@ -65,31 +73,30 @@ pub fn attention(
             scores.clone().select(0, Tensor::from_data(TensorData::new(next, [batch]), &scores.device()))
         }
         RuleScores::InitialMaps => {
-            let maps = site.initial_maps.as_ref().expect("a mechanism that asks for the initial maps is given them");
+            let maps = context.initial_maps.as_ref().expect("a mechanism that asks for the initial maps is given them");
             let [query, key] = initial_projections(maps, normed).map(split_heads);
             query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale())
         }
     };
-    let place = site.of_mechanism(visibility);
-    let kept = place.only_visible(mechanism.keep_by_content(&choice_scores, &content, &place), &scores);
+    let kept = context.only_visible(mechanism.keep_by_content(&choice_scores, &content, context), &scores);
     let alpha = alpha.unwrap_or_else(|| Tensor::full([heads], 1.5, (&scores.device(), scores.dtype())));
     let weighting = mechanism.weighting();
-    let attention = weighting.weights(scores.clone(), kept.clone(), per_head(alpha), &content, &place);
+    let attention = weighting.weights(scores.clone(), kept.clone(), per_head(alpha), &content, context);
     // The gradient says nothing about which keys have a weight.
     let is_dense = matches!(weighting, Weighting::Known(FusedWeighting::GradientOfKept));
     let kept = match is_dense {
-        true => place.visible(&scores),
+        true => context.visible(&scores),
         false if weighting.is_softmax() => kept,
         // Other weightings can drop keys, too.
         false => kept.bool_and(attention.clone().not_equal_elem(0.0)),
     };
-    let follows_scores = weighting.follows_scores();
+    let (visibility, follows_scores) = (context.visibility, weighting.follows_scores());
     let trace = AttentionTrace { scores, kept, weights: attention.clone(), visibility, follows_scores };
 
-    let attention = dropout(attention, &settings.weight_dropout, site.key.child(site::ATTENTION_WEIGHTS));
+    let attention = dropout(attention, &settings.weight_dropout, context.key.child(site::ATTENTION_WEIGHTS));
     let mixed = attention.matmul(value).swap_dims(1, 2).reshape([batch, length, heads * d_head]);
     let output = weights.output.forward(mixed); // [batch, length, d_model]
-    let output = dropout(output, &settings.output_dropout, site.key.child(site::ATTENTION_OUTPUT));
+    let output = dropout(output, &settings.output_dropout, context.key.child(site::ATTENTION_OUTPUT));
     (x.add(output), trace)
 }
 
@@ -107,11 +114,12 @@ fn initial_projections(maps: &InitialMaps, normed: Tensor<3>) -> [Tensor<3>; 2] 
 }
 
 /// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.
-pub fn mlp(x: Tensor<3>, weights: &MlpWeights, settings: &MlpSettings, layer_key: Key) -> Tensor<3> {
+pub fn mlp(x: Tensor<3>, sublayer: &MlpSublayer<'_>) -> Tensor<3> {
+    let MlpSublayer { weights, settings, key } = sublayer;
     let hidden = weights.hidden.forward(layer_norm(x.clone(), settings.norm_epsilon)); // [batch, length, d_mlp]
-    let hidden = dropout(hidden, &settings.hidden_dropout, layer_key.child(site::MLP_HIDDEN));
+    let hidden = dropout(hidden, &settings.hidden_dropout, key.child(site::MLP_HIDDEN));
     let output = weights.output.forward(activate(hidden, settings.activation)); // [batch, length, d_model]
-    x.add(dropout(output, &settings.output_dropout, layer_key.child(site::MLP_OUTPUT)))
+    x.add(dropout(output, &settings.output_dropout, key.child(site::MLP_OUTPUT)))
 }
 
 /// Layer norm over the last dimension, without learned scale and shift.

@@ -49,7 +49,7 @@ impl Attention {
     pub fn changes_scores(&self, length: usize) -> bool {
         let (device, dtype) = (Device::flex(), DType::F32);
         let shape = LayerShape { heads: 1, length, inverse_temperature: 1.0, device, dtype };
-        !self.mechanism.parameters().is_empty() || self.mechanism.numbers(None, &shape).temperature.is_some()
+        !self.mechanism.parameters().is_empty() || self.mechanism.head_scalars(None, &shape).temperature.is_some()
     }
 }
 

@@ -1,12 +1,12 @@
 //! The training step: loss, gradients, clipping of their joint norm, update.
 
-use burn::module::Param;
-use burn::tensor::{Gradients, Int, Tensor, activation};
+use burn::tensor::{Int, Tensor, activation};
 use semfocus_core::{LrFactors, Questions};
 
-use crate::model::{Encoder, Pass};
+use crate::input::Pass;
+use crate::model::Encoder;
 pub use crate::optimizer::{Optimizer, Parameter, Sgd};
-use crate::parameters::{self, Tracking, Visit};
+use crate::parameters::{self, NamedGradients};
 
 /// Mean cross-entropy of `logits`, `[batch, classes]`, against `labels`, `[batch]`.
 pub fn loss(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
@@ -46,17 +46,9 @@ pub fn step(
     let gradient_norm = clip_global_norm(&mut gradients, max_gradient_norm);
     let report = StepReport { loss, gradient_norm };
     optimizer.begin_step();
-    let mut number = 0;
-    let model = parameters::map(model, Tracking::Off, |name, mut value| {
-        let values = value.as_mut_slice::<f32>().expect("models are trained in single precision");
-        // A parameter that the loss does not depend on stays as it is.
-        if let Some(gradient) = &gradients[number] {
-            let factor = mechanism_factor(&factors, name);
-            optimizer.update(Parameter { number, name }, values, gradient, factor * learning_rate);
-        }
-        number += 1;
-        let dtype = value.dtype();
-        (value, dtype)
+    let model = gradients.apply(model, |number, name, values, gradient| {
+        let factor = mechanism_factor(&factors, name);
+        optimizer.update(Parameter { number, name }, values, gradient, factor * learning_rate);
     });
     (model, report)
 }
@@ -67,43 +59,28 @@ fn mechanism_factor(blocks: &[LrFactors], name: &str) -> f64 {
     block.and_then(|block| blocks.get(block)?.for_parameter(name)).unwrap_or(1.0)
 }
 
-/// Mean loss of a batch and the gradients of all parameters, in the order of the model: by one operator for the whole model if the
-/// engine and the model allow it, if not by autodiff.
-fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, Vec<Option<Vec<f32>>>) {
+/// Mean loss of a batch and the gradients of all parameters: by one operator for the whole model if the engine and the model allow
+/// it, if not by autodiff.
+pub fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, NamedGradients) {
     let questions = Questions::classification(batch.labels.to_data().iter::<i64>().map(|label| label as u16));
     let tokens = model.token_rows(batch.tokens.clone());
     model.gradients(&tokens, &questions, &pass).unwrap_or_else(|| {
         let model = parameters::tracked(model.clone());
         let loss = loss(model.forward(batch.tokens, pass), batch.labels);
-        (loss.clone().into_scalar::<f64>(), parameter_gradients(&model, loss.backward()))
+        (loss.clone().into_scalar::<f64>(), NamedGradients::take(&model, loss.backward()))
     })
-}
-
-/// The gradients of all parameters, in the order of the model; `None` for a parameter that the loss does not depend on.
-pub fn parameter_gradients(model: &Encoder, gradients: Gradients) -> Vec<Option<Vec<f32>>> {
-    struct Take(Gradients, Vec<Option<Vec<f32>>>);
-    impl Visit for Take {
-        fn visit<const D: usize>(&mut self, _name: String, parameter: &Param<Tensor<D>>) {
-            let gradient = parameter.val().grad_remove(&mut self.0);
-            let values = |gradient: Tensor<D>| gradient.into_data().try_into_vec::<f32>();
-            self.1.push(gradient.map(|gradient| values(gradient).expect("models are trained in single precision")));
-        }
-    }
-    let mut take = Take(gradients, Vec::new());
-    parameters::visit(model, &mut take);
-    take.1
 }
 
 /// Scales the gradients so that their joint norm is at most `max`, and returns their norm before that.
 ///
 /// As in PyTorch, the factor is `max / (norm + 1e-6)` where that is below 1. The norm is summed in double precision and in a fixed
 /// order. If it is not finite, the gradients are left as they are.
-pub fn clip_global_norm(gradients: &mut [Option<Vec<f32>>], max: f64) -> f64 {
-    let norm = gradients.iter().flatten().map(|values| square_sum(values)).sum::<f64>().sqrt();
+pub fn clip_global_norm(gradients: &mut NamedGradients, max: f64) -> f64 {
+    let norm = gradients.iter().filter_map(|(_, values)| values).map(square_sum).sum::<f64>().sqrt();
     let factor = max / (norm + 1e-6);
     if norm.is_finite() && factor < 1.0 {
         let factor = factor as f32;
-        gradients.iter_mut().flatten().flatten().for_each(|value| *value *= factor);
+        gradients.values_mut().flatten().for_each(|value| *value *= factor);
     }
     norm
 }

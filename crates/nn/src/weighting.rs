@@ -2,9 +2,23 @@
 //!
 //! All tensors are `[batch, heads, queries, keys]`; dropped keys get the weight 0.
 
-use burn::tensor::{Bool, Tensor, activation};
+use std::sync::Arc;
 
-use crate::mechanism::Content;
+use burn::tensor::{Bool, Tensor, activation};
+use semfocus_kernels::FusedWeighting;
+
+use crate::context::LayerContext;
+
+/// Queries and keys of a layer, each `[batch, heads, length, d_head]`.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The queries.
+    pub query: Tensor<4>,
+    /// The keys.
+    pub key: Tensor<4>,
+    /// A score is this times the product of a query and a key.
+    pub scale: f64,
+}
 
 /// A weighting in tensor code.
 pub trait WeightFunction: Send + Sync + std::fmt::Debug {
@@ -17,8 +31,62 @@ pub trait WeightFunction: Send + Sync + std::fmt::Debug {
     }
 }
 
+/// How scores become attention weights.
+#[derive(Clone, Debug)]
+pub enum Weighting {
+    /// One that both forms know.
+    Known(FusedWeighting),
+    /// A weighting that exists in tensor code only. Mechanisms that use it run in the reference form.
+    Custom(Arc<dyn WeightFunction>),
+}
+
+impl Weighting {
+    /// Whether the weights are a softmax of the scores, over the kept keys or over all visible ones.
+    pub fn is_softmax(&self) -> bool {
+        matches!(self, Weighting::Known(known) if known.is_softmax())
+    }
+
+    /// Whether the weights follow from the scores, not from the queries and keys in another way.
+    pub fn follows_scores(&self) -> bool {
+        match self {
+            Weighting::Known(_) => true,
+            Weighting::Custom(function) => function.follows_scores(),
+        }
+    }
+
+    /// Reference form: the weights of scores and kept keys, all `[batch, heads, queries, keys]`; `alpha` is `[1, heads, 1, 1]`.
+    pub fn weights(
+        &self,
+        scores: Tensor<4>,
+        kept: Tensor<4, Bool>,
+        alpha: Tensor<4>,
+        content: &Content,
+        context: &LayerContext,
+    ) -> Tensor<4> {
+        let of_all = |scores: Tensor<4>| activation::softmax(context.hide(scores, f32::NEG_INFINITY), 3);
+        match self {
+            Weighting::Known(FusedWeighting::Softmax) => softmax(scores, kept),
+            Weighting::Known(FusedWeighting::Sparsemax) => entmax(scores, kept, alpha.full_like(2.0)),
+            Weighting::Known(FusedWeighting::Entmax15) => entmax(scores, kept, alpha.full_like(1.5)),
+            Weighting::Known(FusedWeighting::Entmax) => entmax(scores, kept, alpha),
+            Weighting::Known(FusedWeighting::Sigmoid) => sigmoid(scores, kept),
+            Weighting::Known(FusedWeighting::Relu) => relu(scores, kept),
+            Weighting::Known(FusedWeighting::StraightThrough) => {
+                let forward = softmax(scores.clone(), kept);
+                with_gradient_of(forward, of_all(scores))
+            }
+            Weighting::Known(FusedWeighting::GradientOfKept) => {
+                let forward = of_all(scores.clone());
+                with_gradient_of(forward, softmax(scores, kept))
+            }
+            Weighting::Known(FusedWeighting::MaskedSoftmax) => of_all(scores).mask_fill(kept.bool_not(), 0.0),
+            Weighting::Custom(function) => function.weights(scores, kept, content),
+        }
+    }
+}
+
 /// The values of `forward` with the gradient of `backward`.
-pub(crate) fn with_gradient_of(forward: Tensor<4>, backward: Tensor<4>) -> Tensor<4> {
+fn with_gradient_of(forward: Tensor<4>, backward: Tensor<4>) -> Tensor<4> {
     forward.without_autodiff().add(backward.clone().sub(backward.without_autodiff()))
 }
 
@@ -27,13 +95,13 @@ pub(crate) fn softmax(scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
 }
 
 /// `σ(score - ln n)` for `n` kept keys.
-pub(crate) fn sigmoid(scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
+fn sigmoid(scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
     let shift = kept_keys(&scores, &kept).log();
     activation::sigmoid(scores.sub(shift)).mask_fill(kept.bool_not(), 0.0)
 }
 
 /// `max(score, 0) / n` for `n` kept keys.
-pub(crate) fn relu(scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
+fn relu(scores: Tensor<4>, kept: Tensor<4, Bool>) -> Tensor<4> {
     let count = kept_keys(&scores, &kept);
     activation::relu(scores).div(count).mask_fill(kept.bool_not(), 0.0)
 }
@@ -47,7 +115,7 @@ fn kept_keys(scores: &Tensor<4>, kept: &Tensor<4, Bool>) -> Tensor<4> {
 ///
 /// τ is found by bisection, without gradients. Then one Newton step, with gradients and a derivative held fixed, leaves its value
 /// as it is and gives it its exact gradient: that of the implicit function.
-pub(crate) fn entmax(scores: Tensor<4>, kept: Tensor<4, Bool>, alpha: Tensor<4>) -> Tensor<4> {
+fn entmax(scores: Tensor<4>, kept: Tensor<4, Bool>, alpha: Tensor<4>) -> Tensor<4> {
     let slope = alpha.sub_scalar(1.0);
     let dropped = kept.bool_not();
     // The largest kept score is subtracted: τ is then between -1 and 0.

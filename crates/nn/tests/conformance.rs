@@ -116,7 +116,7 @@ fn ties_equal_and_huge_scores() {
 fn a_wrong_fast_form_is_noticed() {
     // The check must be able to fail: a top-k that takes its ties from the wrong end.
     use semfocus_nn::mechanisms::TopK;
-    use semfocus_nn::{Mechanism, MechanismInfo, Row, RowRule, Selection, Site};
+    use semfocus_nn::{LayerContext, Mechanism, MechanismInfo, Row, RowRule, Selection};
     use std::sync::Arc;
 
     #[derive(Debug)]
@@ -128,8 +128,12 @@ fn a_wrong_fast_form_is_noticed() {
         }
     }
     impl Mechanism for Wrong {
-        fn keep(&self, scores: &burn::tensor::Tensor<4>, site: &Site) -> burn::tensor::Tensor<4, burn::tensor::Bool> {
-            TopK { k: 5 }.keep(scores, site)
+        fn keep(
+            &self,
+            scores: &burn::tensor::Tensor<4>,
+            context: &LayerContext,
+        ) -> burn::tensor::Tensor<4, burn::tensor::Bool> {
+            TopK { k: 5 }.keep(scores, context)
         }
         fn selection(&self, _length: usize) -> Option<Selection> {
             Some(Selection::Rule(Arc::new(Wrong)))

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use common::{relevant, tokens};
 use semfocus_nn::Named;
 use semfocus_nn::{
-    Content, Encoder, Key, Mechanism, ModelConfig, Pass, Registry, Row, Selection, Site, Visibility, parameters,
+    Content, Encoder, Key, LayerContext, Mechanism, ModelConfig, Pass, Registry, Row, Selection, Visibility, parameters,
 };
 
 const BATCH: usize = 3;
@@ -172,25 +172,17 @@ fn weights_and_gradient(spec: &str, visibility: Visibility) -> (Vec<f64>, Vec<f6
         Tensor::<4>::from_data(TensorData::new(values, [1, 1, 12, 12]), &device)
     };
     let (scores, directions) = (random(1, 3.0).require_grad(), random(2, 1.0));
-    let site = Site {
-        key: Key::new(1),
-        place: Key::new(2),
-        layer: 0,
-        globals: 0,
-        visibility,
-        tokens: Arc::new([]),
-        relevant: Arc::new([]),
-    };
+    let context = LayerContext::new(0, Key::new(1), 0, visibility);
     let mechanism = mechanism(spec);
     let hidden = Tensor::<4>::zeros([1, 1, 12, 12], &device);
     let content = Content { query: hidden.clone(), key: hidden.clone(), scale: 1.0 };
-    let mut kept = mechanism.keep(&scores, &site);
+    let mut kept = mechanism.keep(&scores, &context);
     if visibility == Visibility::Causal {
         let place = |axis| Tensor::<4, Int>::from_data(indices(axis), &device);
         kept = kept.bool_and(place(0).greater_equal(place(1)));
     }
     let alpha = Tensor::full([1, 1, 1, 1], 1.5, &device);
-    let weights = mechanism.weighting().weights(scores.clone(), kept, alpha, &content, &site);
+    let weights = mechanism.weighting().weights(scores.clone(), kept, alpha, &content, &context);
     let gradients = weights.clone().mul(directions).sum().backward();
     let values = |tensor: Tensor<4>| tensor.into_data().iter::<f64>().collect();
     (values(weights), values(scores.grad(&gradients).unwrap()))

@@ -5,7 +5,8 @@ mod common;
 use burn::tensor::{Device, Tensor};
 use common::{relevant, small_specs, tokens};
 use semfocus_nn::{
-    Encoder, Engine, LayerSite, LayerTrace, ModelConfig, ObservedRow, Pass, Registry, RowObserver, reference,
+    AttentionSublayer, Encoder, Engine, LayerContext, LayerTrace, MlpSublayer, ModelConfig, ObservedRow, Pass,
+    Registry, RowObserver, Visibility, reference,
 };
 
 const BATCH: usize = 3;
@@ -112,15 +113,16 @@ fn a_trace_may_start_at_any_block_and_has_no_dropout() {
     // The deviations by their definition: before the first norm, and before that of the first MLP.
     let x = whole.embedded(tokens(BATCH, LENGTH, 4, &Device::flex()));
     let settings = whole.attention_settings(0, &pass);
-    let (weights, mechanism) = (&whole.blocks[0].attention, &whole.attention().of_block(0).mechanism);
-    let (after, _) =
-        reference::attention(x.clone(), weights, mechanism.as_ref(), &settings, &LayerSite::new(0, pass.layer(0), 0));
+    let (weights, mechanism) = (&whole.blocks[0].attention, whole.attention().of_block(0).mechanism.as_ref());
+    let context = LayerContext::new(0, pass.layer(0), 0, Visibility::All);
+    let (after, _) = reference::attention(x.clone(), &AttentionSublayer { mechanism, weights, settings, context });
     for (x, found) in [&x, &after].into_iter().zip(layers[0].min_deviations) {
         let expected: f64 = x.clone().var_bias(2).sqrt().min().into_scalar();
         assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
     }
     // From the second block on, with what the first one made of the tokens.
-    let after = reference::mlp(after, &whole.blocks[0].mlp, &whole.mlp_settings(&pass), pass.layer(0));
+    let (weights, settings) = (&whole.blocks[0].mlp, whole.mlp_settings(&pass));
+    let after = reference::mlp(after, &MlpSublayer { weights, settings, key: pass.layer(0) });
     let (later_logits, later) = whole.trace(1, after, None, pass);
     assert_eq!(later_logits.to_data(), logits.to_data());
     assert_eq!(later.len(), 2);

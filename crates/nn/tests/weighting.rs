@@ -8,8 +8,8 @@ use burn::tensor::{Bool, Device, Tensor};
 use common::{labels, tokens};
 use semfocus_nn::mechanisms::TopK;
 use semfocus_nn::{
-    Attention, Content, Encoder, Engine, FastForm, Mechanism, MechanismInfo, ModelConfig, Pass, Registry, Selection,
-    Site, Visibility, WeightFunction, Weighting, parameters, train,
+    Attention, Content, Encoder, Engine, FastForm, LayerContext, Mechanism, MechanismInfo, ModelConfig, Pass, Registry,
+    Selection, Visibility, WeightFunction, Weighting, parameters, train,
 };
 
 /// The keys of `topk:3`, all with the same weight.
@@ -27,8 +27,8 @@ impl WeightFunction for Uniform {
 }
 
 impl Mechanism for UniformTopK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        TopK { k: 3 }.keep(scores, site)
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        TopK { k: 3 }.keep(scores, context)
     }
 
     fn weighting(&self) -> Weighting {

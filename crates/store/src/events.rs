@@ -49,6 +49,16 @@ pub enum End {
     Failed(String),
 }
 
+impl End {
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            End::Failed(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
 /// Something that happened in a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

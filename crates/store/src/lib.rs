@@ -4,6 +4,8 @@
 //! DIR/experiment.toml                    the experiment, as a file that gives the same trials again
 //! DIR/trials.csv                         one line per trial: its folder, mechanism, seed, values on the grid
 //! DIR/trials/experiment.toml             a copy of the first, should it be damaged
+//! DIR/measure.toml                       what workers measure on the trained models
+//! DIR/slurm/<time>/submission.json       what was submitted to a cluster, next to its scripts and logs
 //! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
@@ -22,7 +24,7 @@
 //! DIR/trials/<id>/claims/000001          in place of the lock on file systems that several machines share
 //! ```
 //!
-//! Everything but the first three is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
+//! Everything below `trials/<id>` is written by the process that holds the lease of the folder. Records (`*.csv` in a trial,
 //! `*.jsonl`) only grow; every line says the version of its format and has a checksum, and a reader can
 //! follow them with a [`Cursor`]. All other files are replaced as a whole.
 //!
@@ -33,12 +35,11 @@
 //! |---|---|
 //! | every operation on files, and how tests watch them | [`disk`] |
 //! | writing so that nothing is lost | [`files`] |
-//! | reading a whole run, what is damaged left out | [`Store::read`], [`Store::read_all`] |
-//! | a trial as analysis and report take it, without a folder | [`TrialData`] |
+//! | reading a whole run, what is damaged left out | [`Store::read`] |
 //! | finding and repairing damage | [`Store::damage`] |
-//! | the folder of a trial | [`TrialFolder`] |
+//! | the folder of a trial | [`TrialReader`], [`TrialWriter`] |
 //! | what is recorded | [`records`] |
-//! | checkpoints; the weights of other runs that trials start with | [`checkpoint`]; [`TrialFolder::origin`] |
+//! | checkpoints; the weights of other runs that trials start with | [`checkpoint`]; [`TrialReader::origin`] |
 //! | loss surfaces | [`surface`] |
 //! | events | [`events`] |
 //! | who works on a folder | [`Lease`] |
@@ -47,7 +48,6 @@
 mod check;
 pub mod checkpoint;
 mod cursor;
-mod data;
 mod description;
 pub mod disk;
 mod environment;
@@ -55,10 +55,12 @@ pub mod events;
 pub mod files;
 mod index;
 mod lease;
+mod measurements;
 mod origin;
 pub mod records;
 mod status;
 mod stored;
+mod submission;
 pub mod surface;
 #[cfg(test)]
 mod testing;
@@ -71,7 +73,6 @@ use std::path::{Path, PathBuf};
 
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
-pub use data::{CurvePoint, RunData, SharpnessData, SurfaceData, TrialData};
 pub use environment::{Environment, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use index::IndexEntry;
@@ -79,8 +80,9 @@ pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
 pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
+pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
-pub use trial::{CheckpointName, TrialFolder};
+pub use trial::{CheckpointName, TrialReader, TrialWriter};
 
 use semfocus_core::{AnyName, Experiment, ExperimentError, TrialId};
 
@@ -343,8 +345,8 @@ impl Store {
     }
 
     /// The folder of a trial, whether it is there or not.
-    pub fn trial(&self, id: TrialId) -> TrialFolder {
-        TrialFolder::new(self.dir.join("trials").join(id.to_string()), id)
+    pub fn trial(&self, id: TrialId) -> TrialReader {
+        TrialReader::new(self.dir.join("trials").join(id.to_string()), id)
     }
 
     fn index_path(&self) -> PathBuf {
@@ -399,7 +401,7 @@ impl Store {
     }
 
     /// The folders of trials that are there, whether a list says so or not.
-    fn folders(&self) -> Result<Vec<TrialFolder>, StoreError> {
+    fn folders(&self) -> Result<Vec<TrialReader>, StoreError> {
         let path = self.dir.join("trials");
         let failed = |error| StoreError::io("read the folder", &path, error);
         let mut folders = Vec::new();
@@ -411,7 +413,7 @@ impl Store {
             let id = name.to_str().filter(|name| name.len() == 16).and_then(|name| name.parse().ok());
             folders.extend(id.map(|id| self.trial(id)));
         }
-        folders.sort_by_key(TrialFolder::id);
+        folders.sort_by_key(TrialReader::id);
         Ok(folders)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use semfocus_core::Origin;
 
 use crate::checkpoint::Refused;
-use crate::{Checkpoint, CheckpointName, Store, StoreError, TrialFolder, files};
+use crate::{Checkpoint, CheckpointName, Store, StoreError, TrialReader, files};
 
 impl Store {
     /// Keeps the weights of another run for the trials that use them. A copy that is there and good stays as it is.
@@ -19,7 +19,7 @@ impl Store {
     }
 }
 
-impl TrialFolder {
+impl TrialReader {
     /// The weights of another run that the trial uses, out of the copy that its run has.
     pub fn origin(&self, origin: &Origin) -> Result<Checkpoint, StoreError> {
         // The folder is RUN/trials/ID.

@@ -1,6 +1,6 @@
-//! `status.json`: how far a trial is. What the record of epochs says counts more: see [`TrialFolder::state`].
+//! `status.json`: how far a trial is. What the record of epochs says counts more: see [`TrialReader::state`].
 //!
-//! [`TrialFolder::state`]: crate::TrialFolder::state
+//! [`TrialReader::state`]: crate::TrialReader::state
 
 use std::path::Path;
 
@@ -75,7 +75,7 @@ pub struct TestResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// How the trial stands. A file that says `running` is from a process that may have died: see
-    /// [`TrialFolder::state`](super::TrialFolder::state).
+    /// [`TrialReader::state`](super::TrialReader::state).
     pub state: State,
     /// Epochs that are complete.
     pub epoch: usize,

@@ -1,7 +1,8 @@
 //! Loss surfaces in the folder of a trial.
 //!
-//! The name of a surface is a hash of everything that determines its numbers, so the same question finds its cells again
-//! and another question has a folder of its own.
+//! The name of a surface is a hash of the question: the epoch, the directions, the grid, the examples. It can be computed
+//! without the model, so the same question finds its cells again and another question has a folder of its own. What the weights
+//! were is part of the description and of the checksum of every cell.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::check;
 use crate::cursor::Cursor;
-use crate::{StoreError, TrialFolder, files};
+use crate::{Lease, StoreError, TrialReader, files};
 
 /// The version of the format that is read and written, also the last column of every cell. The column before it is a checksum
 /// of the cell.
@@ -78,8 +79,18 @@ pub struct SurfaceSettings {
 }
 
 impl SurfaceSettings {
-    /// Name of the folder.
+    /// Name of the folder: a hash of the question, whatever the weights are.
     pub fn name(&self) -> String {
+        self.question().hash()
+    }
+
+    /// The settings without what is known only when the model is read.
+    fn question(&self) -> Self {
+        SurfaceSettings { weights: String::new(), path: Vec::new(), ..self.clone() }
+    }
+
+    /// Hash of everything. Version 0.2.0 named folders by it.
+    fn hash(&self) -> String {
         let text = serde_json::to_string(self).expect("plain fields can be written");
         format!("{:016x}", Key::new(0).named(&text).bits())
     }
@@ -109,9 +120,25 @@ pub struct SurfaceFolder {
 }
 
 impl SurfaceFolder {
-    /// The folder of a surface of a trial, whether it is there or not.
-    pub fn new(trial: &TrialFolder, settings: SurfaceSettings) -> Self {
-        SurfaceFolder { path: trial.path().join("surfaces").join(settings.name()), settings }
+    /// The folder of a surface of a trial: the one that answers the same question, or a new one. The weights and the path need
+    /// not be known yet.
+    pub fn new(trial: &TrialReader, settings: SurfaceSettings) -> Self {
+        let question = settings.question();
+        let is_same =
+            |path: &PathBuf| description(path).ok().flatten().is_some_and(|found| found.question() == question);
+        let named = trial.path().join("surfaces").join(settings.name());
+        let path = if named.exists() { None } else { folders(trial).into_iter().find(is_same) };
+        SurfaceFolder { path: path.unwrap_or(named), settings }
+    }
+
+    /// The same folder, with the weights of the model and where the models of its training path lie.
+    pub fn with_model(&self, weights: String, path: Vec<(usize, f64, f64)>) -> Self {
+        SurfaceFolder { path: self.path.clone(), settings: SurfaceSettings { weights, path, ..self.settings.clone() } }
+    }
+
+    /// The surface, if it is complete.
+    pub fn complete(&self) -> Result<Option<StoredSurface>, StoreError> {
+        read(&self.path)
     }
 
     /// Where it is.
@@ -126,7 +153,7 @@ impl SurfaceFolder {
 
     /// Describes the surface, and drops a cell that was being written when a process died. Damaged files are kept aside,
     /// and their new names given: their cells are evaluated again.
-    pub fn begin(&self) -> Result<Vec<PathBuf>, StoreError> {
+    pub fn begin(&self, _lease: &Lease) -> Result<Vec<PathBuf>, StoreError> {
         let mut kept = Vec::new();
         let (description, cells) = (self.path.join("surface.json"), self.cells_path());
         for (path, found) in [(&description, self.describe()), (&cells, self.cells().map(|_| ()))] {
@@ -150,14 +177,6 @@ impl SurfaceFolder {
         match description(&self.path)? {
             Some(found) if found != self.settings => Err(StoreError::damaged(&path, "it describes another surface")),
             _ => Ok(()),
-        }
-    }
-
-    /// Whether the description is there and in order.
-    pub fn is_described(&self) -> Result<bool, StoreError> {
-        match self.describe() {
-            Err(StoreError::Damaged { .. }) => Ok(false),
-            result => result.map(|()| self.path.join("surface.json").exists()),
         }
     }
 
@@ -196,11 +215,11 @@ impl SurfaceFolder {
     fn line(&self, number: usize, Evaluation { loss, accuracy }: Evaluation) -> String {
         let (x, y) = self.settings.grid.place(number);
         let values = format!("{number},{x},{y},{loss},{accuracy}");
-        format!("{values},{},{FORMAT}", check(&self.settings.name(), &values))
+        format!("{values},{},{FORMAT}", check(&self.settings.hash(), &values))
     }
 
     /// Adds the cells that follow the first `done`; they are on the disk when this returns.
-    pub fn append(&self, done: usize, cells: &[Evaluation]) -> Result<(), StoreError> {
+    pub fn append(&self, _lease: &Lease, done: usize, cells: &[Evaluation]) -> Result<(), StoreError> {
         if cells.is_empty() {
             return Ok(());
         }
@@ -214,28 +233,28 @@ impl SurfaceFolder {
     }
 }
 
-impl TrialFolder {
+impl TrialReader {
     /// The complete surfaces of the trial, by epoch, directions and draw, and what is wrong with those that cannot be read.
     pub fn surfaces(&self) -> (Vec<StoredSurface>, Vec<StoreError>) {
-        let entries = std::fs::read_dir(self.path().join("surfaces")).into_iter().flatten().flatten();
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
-        for entry in entries {
-            match read(&entry.path()) {
+        for path in folders(self) {
+            match read(&path) {
                 Ok(surface) => found.extend(surface),
                 Err(error) => wrong.push(error),
             }
         }
         found.sort_by_cached_key(|StoredSurface { settings, .. }| {
             let SurfaceSettings { epoch, directions, seed, draw, .. } = settings;
-            (*epoch, directions.clone(), *seed, *draw, settings.name())
+            (*epoch, directions.clone(), *seed, *draw, settings.hash())
         });
         (found, wrong)
     }
+}
 
-    /// A complete surface by its name.
-    pub fn surface(&self, name: &str) -> Result<Option<StoredSurface>, StoreError> {
-        read(&self.path().join("surfaces").join(name))
-    }
+/// The folders of all surfaces of a trial.
+fn folders(trial: &TrialReader) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(trial.path().join("surfaces")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
 }
 
 /// The surface in a folder, if it is complete.
@@ -260,7 +279,10 @@ fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
     if !(2..=MAX_SIDE).contains(&side) || !range.is_finite() {
         return Err(StoreError::damaged(&path, format!("expected a grid of 2 to {MAX_SIDE} cells in a row")));
     }
-    if folder.file_name().is_some_and(|name| name != settings.name().as_str()) {
+    if folder
+        .file_name()
+        .is_some_and(|name| ![settings.name(), settings.hash()].iter().any(|known| name == known.as_str()))
+    {
         return Err(StoreError::damaged(&path, "it does not belong to this folder"));
     }
     Ok(Some(settings))
@@ -269,12 +291,12 @@ fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::testing::{Scratch, lease};
 
     #[test]
     fn cells_are_appended_in_their_order_and_found_again_by_name() {
         let scratch = Scratch::new("surface");
-        let trial = TrialFolder::new(scratch.path().join("00000000000000a1"), "a1".parse().unwrap());
+        let trial = TrialReader::new(scratch.path().join("00000000000000a1"), "a1".parse().unwrap());
         let settings = SurfaceSettings {
             epoch: 3,
             weights: "abc".to_owned(),
@@ -288,36 +310,46 @@ mod tests {
             path: (0..50).map(|epoch| (epoch, 1.0 / (3.0 + epoch as f64), -0.1 * epoch as f64)).collect(),
         };
         let folder = SurfaceFolder::new(&trial, settings.clone());
-        crate::files::create_folder(folder.path()).unwrap();
-        folder.begin().unwrap();
+        let lease = &lease(folder.path());
+        folder.begin(lease).unwrap();
         let value = |cell: usize| Evaluation { loss: 1.0 / (cell as f64 + 0.3), accuracy: 0.25 };
-        folder.append(0, &[value(0), value(1)]).unwrap();
-        assert_eq!(trial.surface(&settings.name()).unwrap(), None, "it is not complete");
+        folder.append(lease, 0, &[value(0), value(1)]).unwrap();
+        assert_eq!(folder.complete().unwrap(), None, "it is not complete");
         // A process dies while it writes the third cell.
         let cells = folder.path().join("cells.csv");
         let text = std::fs::read_to_string(&cells).unwrap();
         std::fs::write(&cells, format!("{text}2,0.3,-0.3")).unwrap();
-        folder.begin().unwrap();
+        folder.begin(lease).unwrap();
         assert_eq!(folder.cells().unwrap(), [value(0), value(1)]);
-        folder.append(2, &(2..9).map(value).collect::<Vec<_>>()).unwrap();
-        let stored = trial.surface(&settings.name()).unwrap().unwrap();
+        folder.append(lease, 2, &(2..9).map(value).collect::<Vec<_>>()).unwrap();
+        let stored = folder.complete().unwrap().unwrap();
         assert_eq!((&stored.settings, stored.values.len(), stored.values[8]), (&settings, 9, value(8)));
-        assert_eq!(stored.settings.name(), settings.name());
+        // The question finds its answer before the weights are known, also in a folder of version 0.2.0.
+        let asked = || SurfaceFolder::new(&trial, settings.question());
+        assert_eq!((asked().path(), asked().complete().unwrap().as_ref()), (folder.path(), Some(&stored)));
+        let old = folder.path().with_file_name(settings.hash());
+        std::fs::rename(folder.path(), &old).unwrap();
+        assert_eq!((asked().path(), asked().complete().unwrap().as_ref()), (old.as_path(), Some(&stored)));
+        let folder = asked().with_model(settings.weights.clone(), settings.path.clone());
+        assert_eq!(folder.cells().unwrap(), stored.values);
+        // With other weights it is another surface.
+        assert!(asked().with_model("other".to_owned(), Vec::new()).cells().is_err());
+        let cells = folder.path().join("cells.csv");
         assert_eq!(trial.surfaces().0, std::slice::from_ref(&stored));
         // A changed value is found, and its cells are evaluated again.
         let text = std::fs::read_to_string(&cells).unwrap();
         std::fs::write(&cells, text.replacen(",0.25,", ",0.26,", 1)).unwrap();
         let (found, wrong) = trial.surfaces();
         assert!(found.is_empty() && wrong[0].to_string().contains("line 2: it is not the next cell"), "{wrong:?}");
-        assert_eq!(folder.begin().unwrap(), [folder.path().join("cells.csv.refused")]);
+        assert_eq!(folder.begin(lease).unwrap(), [folder.path().join("cells.csv.refused")]);
         assert_eq!(folder.cells().unwrap(), []);
         // So is a description that is not that of the folder, or of a grid that nobody could have asked for.
         let json = folder.path().join("surface.json");
         let text = std::fs::read_to_string(&json).unwrap();
         for (from, to) in [("\"side\": 3", "\"side\": 1000000000"), ("\"samples\": 10", "\"samples\": 11")] {
             std::fs::write(&json, text.replacen(from, to, 1)).unwrap();
-            assert!(trial.surface(&settings.name()).is_err(), "{from}");
-            assert_eq!(folder.begin().unwrap().len(), 1);
+            assert!(folder.complete().is_err(), "{from}");
+            assert_eq!(folder.begin(lease).unwrap().len(), 1);
         }
     }
 }

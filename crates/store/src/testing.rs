@@ -2,6 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::{Lease, Locks, Taken};
+
+/// The lease of a folder that nobody else uses.
+pub(crate) fn lease(folder: &Path) -> Lease {
+    match Locks::flock().take(folder).unwrap() {
+        Taken::Lease(lease) => lease,
+        Taken::Held(holder) => panic!("{} is held by {holder:?}", folder.display()),
+    }
+}
+
 /// A folder of its own for a test, removed in the end.
 pub(crate) struct Scratch(PathBuf);
 

@@ -1,11 +1,12 @@
-//! The folder of one trial.
+//! The folder of one trial: what can be read, and what is written under its lease.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
 use crate::files::Aside;
-use crate::lease::{self, Holder, Locks, Taken};
+use crate::lease::{self, Holder, Lease, Locks, Taken};
 use crate::records::{Epochs, Log, ProbeRecord, Recorded, SharpnessRecord};
 use crate::{Environment, EventLog, Session, State, Status, StoreError, files};
 
@@ -34,17 +35,17 @@ impl CheckpointName {
     }
 }
 
-/// The folder of one trial. The process that writes to it holds its lease.
+/// The folder of one trial, to read from. Whoever holds its lease can [write](TrialReader::writer) to it.
 #[derive(Clone, Debug)]
-pub struct TrialFolder {
+pub struct TrialReader {
     path: PathBuf,
     id: TrialId,
 }
 
-impl TrialFolder {
+impl TrialReader {
     /// The folder of a trial at a path, whether it is there or not.
     pub fn new(path: PathBuf, id: TrialId) -> Self {
-        TrialFolder { path, id }
+        TrialReader { path, id }
     }
 
     /// The folder at a path whose name is the id of a trial.
@@ -52,13 +53,13 @@ impl TrialFolder {
         // In the folder itself, its path may be `.`.
         let full = if path.file_name().is_some() { path.clone() } else { path.canonicalize().ok()? };
         let id = full.file_name()?.to_str().filter(|name| name.len() == 16)?.parse().ok()?;
-        Some(TrialFolder { path, id })
+        Some(TrialReader { path, id })
     }
 
     /// The trial that a person names: a folder, or `RUN/ID` or `RUN/trials/ID`, where the first digits of the id are
     /// enough.
     pub fn find(path: &Path) -> Result<Self, StoreError> {
-        if let Some(here) = TrialFolder::named(path.to_owned()).filter(Self::exists) {
+        if let Some(here) = TrialReader::named(path.to_owned()).filter(Self::exists) {
             return Ok(here);
         }
         let prefix = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -72,7 +73,7 @@ impl TrialFolder {
             let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
             let fits = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
             found
-                .extend(entries.filter(fits).filter_map(|entry| TrialFolder::named(entry.path())).filter(Self::exists));
+                .extend(entries.filter(fits).filter_map(|entry| TrialReader::named(entry.path())).filter(Self::exists));
         }
         found.sort_by(|one, other| one.path.cmp(&other.path));
         let wrong = |reason: String| StoreError::NoTrial { path: path.to_owned(), reason };
@@ -106,6 +107,15 @@ impl TrialFolder {
         locks.take(&self.path)
     }
 
+    /// Writes to the folder, whose lease this process holds.
+    ///
+    /// # Panics
+    /// If the lease is that of another folder.
+    pub fn writer<'a>(&'a self, lease: &'a Lease) -> TrialWriter<'a> {
+        assert_eq!(lease.folder(), self.path, "a trial is written under its own lease");
+        TrialWriter { trial: self, lease: PhantomData }
+    }
+
     /// Who works on it, if anybody does.
     pub fn holder(&self) -> Option<Option<Holder>> {
         lease::holder(&self.path)
@@ -125,6 +135,137 @@ impl TrialFolder {
         Ok(settings)
     }
 
+    /// The epochs it has on record, from the first on.
+    pub fn records(&self) -> Result<Vec<EpochRecord>, StoreError> {
+        Ok(self.epochs().read()?.epochs)
+    }
+
+    /// The untrained model, as epoch 0, and the epochs.
+    pub fn curve(&self) -> Result<(Option<EpochRecord>, Vec<EpochRecord>), StoreError> {
+        let Recorded { untrained, epochs } = self.epochs().read()?;
+        Ok((untrained, epochs))
+    }
+
+    /// Path of the record of epochs.
+    pub fn record_path(&self) -> PathBuf {
+        self.file("epochs.csv")
+    }
+
+    /// The last status that was written, if any was.
+    pub fn status(&self) -> Result<Option<Status>, StoreError> {
+        Status::read(&self.file("status.json"), &self.owner())
+    }
+
+    /// How the trial stands now, by its record of epochs and, where that does not say enough, by its status. A status that
+    /// cannot be read is as good as none.
+    pub fn state(&self, recorded: usize, planned: usize) -> State {
+        match Status::state_with(self.status().ok().flatten().as_ref(), recorded, planned) {
+            over if over.is_over() => over,
+            _ if self.holder().is_some() => State::Running,
+            State::Waiting if self.exists() => State::Interrupted,
+            other => other,
+        }
+    }
+
+    /// With what, where and how it was run, if it was.
+    pub fn environment(&self) -> Result<Option<Environment>, StoreError> {
+        files::read_json(&self.file("env.json"))
+    }
+
+    /// Path of a checkpoint.
+    pub fn checkpoint(&self, name: CheckpointName) -> PathBuf {
+        self.file(name.file_name())
+    }
+
+    /// Path of the weights after an epoch at which the trial was probed.
+    pub fn snapshot(&self, epoch: usize) -> PathBuf {
+        self.path.join("snapshots").join(format!("epoch-{epoch}.safetensors"))
+    }
+
+    /// The epochs whose weights were kept, ascending.
+    pub fn snapshots(&self) -> Vec<usize> {
+        let entries = std::fs::read_dir(self.path.join("snapshots")).into_iter().flatten().flatten();
+        let epoch = |entry: std::fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok()
+        };
+        let mut epochs: Vec<usize> = entries.filter_map(epoch).collect();
+        epochs.sort_unstable();
+        epochs
+    }
+
+    /// The probes on record, by ascending epoch: of several at one epoch the one with the most examples, and of those the
+    /// last.
+    pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
+        let mut probes = self.probe_log().read()?;
+        // A status that cannot be read is another matter.
+        let expected = self.status().ok().flatten().map_or(0, |status| status.probes);
+        if probes.len() < expected {
+            let reason = format!("it has {} of the {expected} probes that were complete", probes.len());
+            return Err(StoreError::damaged(&self.file("probes.jsonl"), reason));
+        }
+        probes.sort_by_key(|probe| (probe.epoch, probe.samples));
+        keep_last(&mut probes, |one, other| one.epoch == other.epoch);
+        Ok(probes)
+    }
+
+    /// Number of probes on record, all of them.
+    pub fn probe_count(&self) -> Result<usize, StoreError> {
+        self.probe_log().count()
+    }
+
+    /// What is on record about the sharpness of the trial's models, by ascending epoch: of several records about the same
+    /// the last.
+    pub fn sharpness(&self) -> Result<Vec<SharpnessRecord>, StoreError> {
+        let mut records = self.sharpness_log().read()?;
+        keep_last(&mut records, SharpnessRecord::is_about_the_same);
+        records.sort_by_key(|record| record.epoch);
+        Ok(records)
+    }
+
+    /// What happened while the trial was worked on.
+    pub fn events(&self) -> EventLog {
+        EventLog::new(&self.path)
+    }
+
+    fn epochs(&self) -> Epochs {
+        Epochs::new(self.record_path(), self.owner())
+    }
+
+    fn probe_log(&self) -> Log<ProbeRecord> {
+        Log::new(self.file("probes.jsonl"), self.owner())
+    }
+
+    fn sharpness_log(&self) -> Log<SharpnessRecord> {
+        Log::new(self.file("sharpness.jsonl"), self.owner())
+    }
+
+    /// What the checksums of its lines are made with.
+    fn owner(&self) -> String {
+        self.id.to_string()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// The folder of one trial, to write to: it borrows the lease of the folder.
+#[derive(Debug)]
+pub struct TrialWriter<'a> {
+    trial: &'a TrialReader,
+    lease: PhantomData<&'a Lease>,
+}
+
+impl std::ops::Deref for TrialWriter<'_> {
+    type Target = TrialReader;
+
+    fn deref(&self) -> &TrialReader {
+        self.trial
+    }
+}
+
+impl TrialWriter<'_> {
     /// Writes the settings, if they are not there already. A damaged file is kept aside, and its new name given.
     pub fn write_settings(&self, settings: &TrialSettings) -> Result<Option<PathBuf>, StoreError> {
         let path = self.file("trial.toml");
@@ -138,17 +279,6 @@ impl TrialFolder {
         };
         files::write_whole(&path, text.as_bytes())?;
         Ok(kept)
-    }
-
-    /// The epochs it has on record, from the first on.
-    pub fn records(&self) -> Result<Vec<EpochRecord>, StoreError> {
-        Ok(self.epochs().read()?.epochs)
-    }
-
-    /// The untrained model, as epoch 0, and the epochs.
-    pub fn curve(&self) -> Result<(Option<EpochRecord>, Vec<EpochRecord>), StoreError> {
-        let Recorded { untrained, epochs } = self.epochs().read()?;
-        Ok((untrained, epochs))
     }
 
     /// Adds epochs; the first one is epoch 0, the untrained model.
@@ -176,35 +306,9 @@ impl TrialFolder {
         files::set_aside(path)
     }
 
-    /// Path of the record of epochs.
-    pub fn record_path(&self) -> PathBuf {
-        self.file("epochs.csv")
-    }
-
-    /// The last status that was written, if any was.
-    pub fn status(&self) -> Result<Option<Status>, StoreError> {
-        Status::read(&self.file("status.json"), &self.owner())
-    }
-
     /// Writes the status.
     pub fn write_status(&self, status: &Status) -> Result<(), StoreError> {
         status.write(&self.file("status.json"), &self.owner())
-    }
-
-    /// How the trial stands now, by its record of epochs and, where that does not say enough, by its status. A status that
-    /// cannot be read is as good as none.
-    pub fn state(&self, recorded: usize, planned: usize) -> State {
-        match Status::state_with(self.status().ok().flatten().as_ref(), recorded, planned) {
-            over if over.is_over() => over,
-            _ if self.holder().is_some() => State::Running,
-            State::Waiting if self.exists() => State::Interrupted,
-            other => other,
-        }
-    }
-
-    /// With what, where and how it was run, if it was.
-    pub fn environment(&self) -> Result<Option<Environment>, StoreError> {
-        files::read_json(&self.file("env.json"))
     }
 
     /// Adds a session.
@@ -215,11 +319,6 @@ impl TrialFolder {
             _ => Vec::new(),
         };
         files::write_json(&self.file("env.json"), &Environment { last: session, earlier })
-    }
-
-    /// Path of a checkpoint.
-    pub fn checkpoint(&self, name: CheckpointName) -> PathBuf {
-        self.file(name.file_name())
     }
 
     /// Writes the last checkpoint, after keeping the one that was there as the previous one. There is a last one at every
@@ -240,47 +339,10 @@ impl TrialFolder {
         files::write_whole(&self.checkpoint(CheckpointName::Best), contents)
     }
 
-    /// Path of the weights after an epoch at which the trial was probed.
-    pub fn snapshot(&self, epoch: usize) -> PathBuf {
-        self.path.join("snapshots").join(format!("epoch-{epoch}.safetensors"))
-    }
-
-    /// The epochs whose weights were kept, ascending.
-    pub fn snapshots(&self) -> Vec<usize> {
-        let entries = std::fs::read_dir(self.path.join("snapshots")).into_iter().flatten().flatten();
-        let epoch = |entry: std::fs::DirEntry| {
-            let name = entry.file_name();
-            name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok()
-        };
-        let mut epochs: Vec<usize> = entries.filter_map(epoch).collect();
-        epochs.sort_unstable();
-        epochs
-    }
-
     /// Writes the weights after an epoch.
     pub fn write_snapshot(&self, epoch: usize, contents: &[u8]) -> Result<(), StoreError> {
         files::create_folder(&self.path.join("snapshots"))?;
         files::write_whole(&self.snapshot(epoch), contents)
-    }
-
-    /// The probes on record, by ascending epoch: of several at one epoch the one with the most examples, and of those the
-    /// last.
-    pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
-        let mut probes = self.probe_log().read()?;
-        // A status that cannot be read is another matter.
-        let expected = self.status().ok().flatten().map_or(0, |status| status.probes);
-        if probes.len() < expected {
-            let reason = format!("it has {} of the {expected} probes that were complete", probes.len());
-            return Err(StoreError::damaged(&self.file("probes.jsonl"), reason));
-        }
-        probes.sort_by_key(|probe| (probe.epoch, probe.samples));
-        keep_last(&mut probes, |one, other| one.epoch == other.epoch);
-        Ok(probes)
-    }
-
-    /// Number of probes on record, all of them.
-    pub fn probe_count(&self) -> Result<usize, StoreError> {
-        self.probe_log().count()
     }
 
     /// Adds a probe. Numbers that are not finite are refused: they could not be read again.
@@ -306,44 +368,9 @@ impl TrialFolder {
         Ok(Some(kept))
     }
 
-    /// What is on record about the sharpness of the trial's models, by ascending epoch: of several records about the same
-    /// the last.
-    pub fn sharpness(&self) -> Result<Vec<SharpnessRecord>, StoreError> {
-        let mut records = self.sharpness_log().read()?;
-        keep_last(&mut records, SharpnessRecord::is_about_the_same);
-        records.sort_by_key(|record| record.epoch);
-        Ok(records)
-    }
-
     /// Adds a record of sharpness.
     pub fn append_sharpness(&self, record: &SharpnessRecord) -> Result<(), StoreError> {
         self.sharpness_log().append_finite(record)
-    }
-
-    /// What happened while the trial was worked on.
-    pub fn events(&self) -> EventLog {
-        EventLog::new(&self.path)
-    }
-
-    fn epochs(&self) -> Epochs {
-        Epochs::new(self.record_path(), self.owner())
-    }
-
-    fn probe_log(&self) -> Log<ProbeRecord> {
-        Log::new(self.file("probes.jsonl"), self.owner())
-    }
-
-    fn sharpness_log(&self) -> Log<SharpnessRecord> {
-        Log::new(self.file("sharpness.jsonl"), self.owner())
-    }
-
-    /// What the checksums of its lines are made with.
-    fn owner(&self) -> String {
-        self.id.to_string()
-    }
-
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
     }
 }
 

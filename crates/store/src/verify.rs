@@ -6,7 +6,7 @@ use semfocus_core::EpochRecord;
 
 use crate::checkpoint::{FORMAT_VERSION, Refused};
 use crate::{
-    Checkpoint, CheckpointName, Cursor, Locks, RecordHash, State, Store, StoreError, Taken, TrialFolder, files,
+    Checkpoint, CheckpointName, Cursor, Locks, RecordHash, State, Store, StoreError, Taken, TrialReader, files,
 };
 
 impl Store {
@@ -56,7 +56,7 @@ fn leased_folder(path: &Path) -> &Path {
     if folder.ends_with("snapshots") { files::folder_of(folder) } else { folder }
 }
 
-impl TrialFolder {
+impl TrialReader {
     /// Everything that is wrong with the files of a trial that has begun.
     pub fn damage(&self, is_diverged: bool) -> Vec<StoreError> {
         let mut damage = self.damage_of_training(is_diverged);
@@ -138,18 +138,18 @@ impl Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::testing::{Scratch, lease};
 
     #[test]
     fn the_files_of_a_trial_that_another_process_works_on_are_left_alone() {
         let scratch = Scratch::new("verify-held");
         let (store, locks) = (Store::at(scratch.path()), Locks::flock());
         let trial = store.trial("0123456789abcdef".parse().unwrap());
-        trial.write_snapshot(4, b"damaged").unwrap();
+        trial.writer(&lease(trial.path())).write_snapshot(4, b"damaged").unwrap();
         let damage = [StoreError::damaged(&trial.snapshot(4), "it is damaged")];
-        let lease = trial.lease(&locks).unwrap();
+        let held = trial.lease(&locks).unwrap();
         assert_eq!(store.set_damage_aside(&damage, &locks).unwrap(), [], "a trainer may be writing it");
-        drop(lease);
+        drop(held);
         assert_eq!(store.set_damage_aside(&damage, &locks).unwrap().len(), 1);
         assert!(!trial.snapshot(4).exists() && !trial.path().join("snapshots/lock").exists());
     }

@@ -6,9 +6,9 @@ use semfocus_tasks::{DataSettings, Dataset, Tasks};
 fn data_sets(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("7000 examples");
     group.sample_size(10);
-    for task in Tasks::standard().iter() {
-        group.bench_function(task.name, |bencher| {
-            bencher.iter(|| Dataset::generate(task, &DataSettings::default(), 1).expect("the defaults are valid"));
+    for task in Tasks::standard().examples() {
+        group.bench_function(task.name(), |bencher| {
+            bencher.iter(|| Dataset::generate(&task, &DataSettings::default(), 1).expect("the defaults are valid"));
         });
     }
     group.finish();

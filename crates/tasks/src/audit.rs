@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use semfocus_core::question::{At, Question};
 use serde::Serialize;
 
-use crate::generate::{Dataset, Split, SplitName};
+use crate::generate::Dataset;
 use crate::lines::shown;
-use crate::task::{Label, Token};
+use crate::split::{Split, SplitName};
+use crate::task::{Label, Token, TrivialRule, unpadded};
 
 /// Properties of a data set that bear on what its results mean.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,12 +22,12 @@ pub struct Audit {
     /// Number of token ids, including the pad token.
     pub vocabulary: usize,
     /// The length to which every sequence is padded.
-    pub width: usize,
+    pub length: usize,
     /// Balance and copies of every split that has examples.
     pub splits: Vec<SplitAudit>,
     /// Sequences that occur in two splits.
     pub overlaps: Vec<Overlap>,
-    /// Different sequences that occur with more than one label, in all splits together.
+    /// Different sequences that occur with different answers, in all splits together.
     pub contradictions: usize,
     /// Histogram of the lengths without padding, in all splits together.
     pub lengths: Vec<LengthBin>,
@@ -42,7 +44,7 @@ pub struct SplitAudit {
     pub split: SplitName,
     /// Number of examples.
     pub examples: usize,
-    /// Number of examples of each class.
+    /// Number of answers of each class; in a classification task every example has one answer.
     pub labels: Vec<usize>,
     /// Examples whose sequence occurred before in the same split.
     pub duplicates: usize,
@@ -75,27 +77,28 @@ pub struct Baseline {
     pub name: &'static str,
     /// The part of a sequence that it looks at.
     pub looks_at: &'static str,
-    /// Share of the held-out examples that it gets right.
+    /// Share of the held-out questions that it answers correctly.
     pub accuracy: f64,
-    /// Whether the accuracy is more than four standard errors above that of the majority class.
+    /// Whether the accuracy is more than four standard errors above that of the majority class. The unit is the sequence, because
+    /// answers within a sequence depend on each other.
     pub above_majority: bool,
 }
 
 impl Audit {
-    /// Examines a data set. Accuracies are those on the held-out split.
-    pub fn new(data: &Dataset) -> Self {
+    /// Examines a data set. Accuracies are those on the held-out split, of the usual trivial rules and those of the task.
+    pub fn new(data: &Dataset, rules: &[TrivialRule]) -> Self {
         let used: Vec<(SplitName, &Split)> = data.splits().into_iter().filter(|(_, split)| !split.is_empty()).collect();
         let mut audit = Audit {
             task: data.name.clone(),
             classes: data.classes,
             class_names: data.class_names.clone(),
             vocabulary: data.vocabulary,
-            width: data.width,
+            length: data.length,
             splits: used.iter().map(|&(name, split)| split_audit(name, split, data)).collect(),
             overlaps: overlaps(&used, data.pad),
             contradictions: contradictions(&used, data.pad),
             lengths: lengths(&used, data.pad),
-            baselines: baselines(data),
+            baselines: baselines(data, rules),
             findings: Vec::new(),
         };
         audit.findings = audit.conclusions();
@@ -193,10 +196,21 @@ fn plural_verb(subject: &str) -> &'static str {
     if subject.contains(" and ") || subject.ends_with("counts") { "" } else { "s" }
 }
 
-/// A sequence without the padding at its end.
-fn unpadded(tokens: &[Token], pad: Token) -> &[Token] {
-    let end = tokens.iter().rposition(|&token| token != pad).map_or(0, |last| last + 1);
-    &tokens[..end]
+/// The part of a sequence that a question may be answered by: the tokens up to the one it is asked at, or all of them.
+fn before<'a>(tokens: &'a [Token], question: &Question, pad: Token) -> &'a [Token] {
+    let tokens = unpadded(tokens, pad);
+    match question.at {
+        At::Mean => tokens,
+        At::Token(position) => &tokens[..tokens.len().min(position as usize + 1)],
+    }
+}
+
+/// What precedes every question of a split, and its answer.
+fn asked<'a>(split: &'a Split, pad: Token) -> impl Iterator<Item = (&'a [Token], Label)> {
+    split.iter().flat_map(move |(tokens, questions)| {
+        let answer = |question: &Question| split.questions.correct_class(question.target);
+        questions.iter().map(move |question| (before(tokens, question, pad), answer(question)))
+    })
 }
 
 fn split_audit(name: SplitName, split: &Split, data: &Dataset) -> SplitAudit {
@@ -204,7 +218,7 @@ fn split_audit(name: SplitName, split: &Split, data: &Dataset) -> SplitAudit {
     SplitAudit {
         split: name,
         examples: split.len(),
-        labels: counts(&split.labels, data.classes),
+        labels: counts(&split.labels(), data.classes),
         duplicates: split.len() - distinct.len(),
     }
 }
@@ -229,11 +243,11 @@ fn overlaps(splits: &[(SplitName, &Split)], pad: Token) -> Vec<Overlap> {
 }
 
 fn contradictions(splits: &[(SplitName, &Split)], pad: Token) -> usize {
-    let mut labels: HashMap<&[Token], Label> = HashMap::new();
+    let mut answers: HashMap<&[Token], &[Question]> = HashMap::new();
     let mut contradicted = HashSet::new();
-    for (tokens, label) in splits.iter().flat_map(|(_, split)| split.iter()) {
+    for (tokens, asked) in splits.iter().flat_map(|(_, split)| split.iter()) {
         let sequence = unpadded(tokens, pad);
-        if *labels.entry(sequence).or_insert(label) != label {
+        if *answers.entry(sequence).or_insert(asked) != asked {
             contradicted.insert(sequence);
         }
     }
@@ -260,45 +274,55 @@ fn lengths(splits: &[(SplitName, &Split)], pad: Token) -> Vec<LengthBin> {
     .collect()
 }
 
-fn baselines(data: &Dataset) -> Vec<Baseline> {
+/// Trivial rules for every task.
+const RULES: [TrivialRule; 4] = [
+    TrivialRule { name: "majority-class", looks_at: "The most frequent class", part: |_| Vec::new() },
+    TrivialRule {
+        name: "last-token",
+        looks_at: "The last token",
+        part: |tokens| tokens.last().copied().into_iter().collect(),
+    },
+    TrivialRule {
+        name: "first-and-last-token",
+        looks_at: "The first and the last token",
+        part: |tokens| tokens.first().into_iter().chain(tokens.last()).copied().collect(),
+    },
+    TrivialRule { name: "token-counts", looks_at: "The token counts", part: sorted },
+];
+
+fn baselines(data: &Dataset, rules: &[TrivialRule]) -> Vec<Baseline> {
     let (train, held_out) = (&data.train, &data.held_out);
-    if train.is_empty() || held_out.is_empty() {
+    if train.questions.all().is_empty() || held_out.questions.all().is_empty() {
         return Vec::new();
     }
-    let table = |key: &dyn Fn(&[Token]) -> Vec<Token>| {
-        let rule = Table::fit(train, data, key);
-        accuracy(held_out, |tokens| rule.predict(&key(unpadded(tokens, data.pad))))
-    };
-    let majority = table(&|_| Vec::new());
-    let last = table(&|tokens| tokens.last().copied().into_iter().collect());
-    let ends = table(&|tokens| tokens.first().into_iter().chain(tokens.last()).copied().collect());
-    let counts = table(&sorted);
-    let bag = (data.classes * data.vocabulary <= MAX_WEIGHTS).then(|| {
-        let rule = Bag::fit(train, data);
-        accuracy(held_out, |tokens| rule.predict(unpadded(tokens, data.pad)))
-    });
+    let mut found: Vec<(&'static str, &'static str, f64)> = Vec::new();
+    for TrivialRule { name, looks_at, part } in RULES.iter().chain(rules) {
+        let table = Table::fit(train, data, *part);
+        found.push((name, looks_at, accuracy(held_out, data.pad, |tokens| table.predict(&part(tokens)))));
+    }
+    if data.classes * data.vocabulary <= MAX_WEIGHTS {
+        let bag = Bag::fit(train, data);
+        let accuracy = accuracy(held_out, data.pad, |tokens| bag.predict(tokens));
+        found.insert(RULES.len() - 1, ("bag-of-tokens", "A weight for each token (naive Bayes)", accuracy));
+    }
+    let majority = found[0].2;
     let error = (majority * (1.0 - majority) / held_out.len() as f64).sqrt();
-    [
-        ("majority-class", "The most frequent class", Some(majority)),
-        ("last-token", "The last token", Some(last)),
-        ("first-and-last-token", "The first and the last token", Some(ends)),
-        ("bag-of-tokens", "A weight for each token (naive Bayes)", bag),
-        ("token-counts", "The token counts", Some(counts)),
-    ]
-    .into_iter()
-    .filter_map(|(name, looks_at, accuracy)| {
-        let accuracy = accuracy?;
-        Some(Baseline { name, looks_at, accuracy, above_majority: accuracy > majority + 4.0 * error })
-    })
-    .collect()
+    let baseline = |(name, looks_at, accuracy)| Baseline {
+        name,
+        looks_at,
+        accuracy,
+        above_majority: accuracy > majority + 4.0 * error,
+    };
+    found.into_iter().map(baseline).collect()
 }
 
 /// Naive Bayes is left out if it would have more weights than this, as for a file with tens of thousands of words and
 /// hundreds of classes.
 const MAX_WEIGHTS: usize = 10_000_000;
 
-fn accuracy(split: &Split, predict: impl Fn(&[Token]) -> Label) -> f64 {
-    split.iter().filter(|(tokens, label)| predict(tokens) == *label).count() as f64 / split.len() as f64
+fn accuracy(split: &Split, pad: Token, predict: impl Fn(&[Token]) -> Label) -> f64 {
+    let right = asked(split, pad).filter(|(tokens, answer)| predict(tokens) == *answer).count();
+    right as f64 / split.questions.all().len() as f64
 }
 
 /// The tokens in ascending order, which keeps their counts and nothing else.
@@ -316,14 +340,15 @@ struct Table {
 }
 
 impl Table {
-    fn fit(train: &Split, data: &Dataset, key: &dyn Fn(&[Token]) -> Vec<Token>) -> Self {
-        let mut seen: HashMap<Vec<Token>, Vec<usize>> = HashMap::new();
-        for (tokens, label) in train.iter() {
-            let counts = seen.entry(key(unpadded(tokens, data.pad))).or_insert_with(|| vec![0; data.classes]);
-            counts[usize::from(label)] += 1;
+    fn fit(train: &Split, data: &Dataset, part: fn(&[Token]) -> Vec<Token>) -> Self {
+        let mut seen: HashMap<Vec<Token>, HashMap<Label, usize>> = HashMap::new();
+        for (tokens, answer) in asked(train, data.pad) {
+            *seen.entry(part(tokens)).or_default().entry(answer).or_default() += 1;
         }
-        let answers = seen.into_iter().map(|(key, counts)| (key, most_frequent(&counts))).collect();
-        Table { fallback: most_frequent(&counts(&train.labels, data.classes)), answers }
+        let most = |counts: HashMap<Label, usize>| counts.into_iter().map(|(class, count)| (usize::from(class), count));
+        let answers = seen.into_iter().map(|(key, counts)| (key, most_frequent(most(counts)))).collect();
+        let all = counts(&train.labels(), data.classes);
+        Table { fallback: most_frequent(all.into_iter().enumerate()), answers }
     }
 
     fn predict(&self, key: &[Token]) -> Label {
@@ -331,8 +356,8 @@ impl Table {
     }
 }
 
-fn most_frequent(counts: &[usize]) -> Label {
-    let best = counts.iter().enumerate().max_by_key(|&(class, count)| (count, std::cmp::Reverse(class)));
+fn most_frequent(counts: impl Iterator<Item = (usize, usize)>) -> Label {
+    let best = counts.max_by_key(|&(class, count)| (count, std::cmp::Reverse(class)));
     best.map_or(0, |(class, _)| class as Label)
 }
 
@@ -349,16 +374,16 @@ impl Bag {
     fn fit(train: &Split, data: &Dataset) -> Self {
         let (classes, vocabulary) = (data.classes, data.vocabulary);
         let mut occurrences = vec![1.0; classes * vocabulary];
-        for (tokens, label) in train.iter() {
-            let row = usize::from(label) * vocabulary;
-            unpadded(tokens, data.pad).iter().for_each(|&token| occurrences[row + usize::from(token)] += 1.0);
+        for (tokens, answer) in asked(train, data.pad) {
+            let row = usize::from(answer) * vocabulary;
+            tokens.iter().for_each(|&token| occurrences[row + usize::from(token)] += 1.0);
         }
         let weights = occurrences.chunks_exact(vocabulary).flat_map(|row| {
             let total: f64 = row.iter().sum();
             row.iter().map(move |count| (count / total).ln())
         });
-        let examples = train.len() as f64;
-        let priors = counts(&train.labels, classes).into_iter().map(|count| (count as f64 / examples).ln());
+        let answers = train.questions.all().len() as f64;
+        let priors = counts(&train.labels(), classes).into_iter().map(|count| (count as f64 / answers).ln());
         Bag { priors: priors.collect(), weights: weights.collect(), vocabulary }
     }
 

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
 
+use semfocus_core::question::{At, Question, Target};
 use serde::{Deserialize, Serialize};
 
-use crate::task::{Label, TaskInfo, Token};
-use crate::tasks::listops;
+use crate::task::{BuiltTask, Symbol, Task, Token, single_label, unpadded};
 
 /// The first line of the interchange format.
 pub const TSV_HEADER: &str = "Source\tTarget";
@@ -30,8 +31,9 @@ pub struct Writer {
     format: Format,
     alphabet: Vec<String>,
     classes: Vec<String>,
-    width: usize,
-    nests: bool,
+    length: usize,
+    /// The task of the examples, if it is known.
+    task: Option<Arc<dyn Task>>,
 }
 
 /// The interchange format cannot hold tokens that are round brackets.
@@ -50,11 +52,11 @@ impl fmt::Display for NoTsv {
 impl std::error::Error for NoTsv {}
 
 impl Writer {
-    /// A writer for a task whose sequences are padded to `width` where the format has padding.
-    pub fn new(task: &TaskInfo, format: Format, width: usize) -> Result<Self, NoTsv> {
-        let texts = |symbols: &[crate::Symbol]| symbols.iter().map(|symbol| symbol.text.to_owned()).collect();
-        let nests = task.name == listops::INFO.name;
-        Writer::with(task.name, format, texts(task.alphabet), texts(task.classes), width, nests)
+    /// A writer for a task whose sequences are padded to `length` where the format has padding.
+    pub fn new(task: &BuiltTask, format: Format, length: usize) -> Result<Self, NoTsv> {
+        let texts = |symbols: &[Symbol]| symbols.iter().map(|symbol| symbol.text.clone().into_owned()).collect();
+        let name = task.spec.to_string();
+        Writer::with(&name, format, texts(&task.alphabet), texts(&task.classes), length, Some(task.task.clone()))
     }
 
     pub(crate) fn with(
@@ -62,13 +64,13 @@ impl Writer {
         format: Format,
         alphabet: Vec<String>,
         classes: Vec<String>,
-        width: usize,
-        nests: bool,
+        length: usize,
+        task: Option<Arc<dyn Task>>,
     ) -> Result<Self, NoTsv> {
         if format == Format::Tsv && alphabet.iter().any(|symbol| symbol == "(" || symbol == ")") {
             return Err(NoTsv { name: name.to_owned() });
         }
-        Ok(Writer { format, alphabet, classes, width, nests })
+        Ok(Writer { format, alphabet, classes, length, task })
     }
 
     /// Writes the header, if the format has one.
@@ -80,19 +82,41 @@ impl Writer {
     }
 
     /// Writes one example as a line.
-    pub fn example(&self, tokens: &[Token], label: Label, out: &mut dyn Write) -> io::Result<()> {
-        let label_text = self.classes.get(usize::from(label)).map_or("?", String::as_str);
-        match self.format {
-            Format::Tokens => writeln!(out, "{}\t{label}", self.ids(tokens)),
-            Format::Text => writeln!(out, "{}\t{label_text}", self.symbols(tokens)),
-            Format::Tsv if self.nests => writeln!(out, "{}\t{label_text}", nested(self.unpadded(tokens))),
-            Format::Tsv => writeln!(out, "{}\t{label_text}", self.symbols(tokens)),
-        }
+    pub fn example(&self, tokens: &[Token], answers: &[Question], out: &mut dyn Write) -> io::Result<()> {
+        let sequence = match self.format {
+            Format::Tokens => self.ids(tokens),
+            Format::Text => self.symbols(tokens),
+            Format::Tsv => {
+                let interchange = self.task.as_ref().and_then(|task| task.interchange(self.unpadded(tokens)));
+                interchange.unwrap_or_else(|| self.symbols(tokens))
+            }
+        };
+        writeln!(out, "{sequence}\t{}", self.answers(answers))
     }
 
-    /// Ids, padded to the width.
+    /// The label; if there are other questions, each as the position of its token, a colon and the answer.
+    pub fn answers(&self, answers: &[Question]) -> String {
+        let class = |id: u16| match self.format {
+            Format::Tokens => id.to_string(),
+            Format::Text | Format::Tsv => self.classes.get(usize::from(id)).map_or("?", String::as_str).to_owned(),
+        };
+        if let Some(label) = single_label(answers) {
+            return class(label);
+        }
+        let answer = |question: &Question| {
+            let at = if let At::Token(position) = question.at { position.to_string() } else { "mean".to_owned() };
+            let target = match question.target {
+                Target::Class(id) => class(id),
+                Target::Soft(row) => format!("distribution {row}"),
+            };
+            format!("{at}:{target}")
+        };
+        spaced(answers.iter().map(answer))
+    }
+
+    /// Ids, padded to the length.
     fn ids(&self, tokens: &[Token]) -> String {
-        let padding = std::iter::repeat_n(self.alphabet.len() as Token, self.width.saturating_sub(tokens.len()));
+        let padding = std::iter::repeat_n(self.alphabet.len() as Token, self.length.saturating_sub(tokens.len()));
         spaced(tokens.iter().copied().chain(padding).map(|id| id.to_string()))
     }
 
@@ -102,9 +126,7 @@ impl Writer {
     }
 
     fn unpadded<'a>(&self, tokens: &'a [Token]) -> &'a [Token] {
-        let pad = self.alphabet.len();
-        let end = tokens.iter().rposition(|&token| usize::from(token) < pad).map_or(0, |last| last + 1);
-        &tokens[..end]
+        unpadded(tokens, self.alphabet.len() as Token)
     }
 }
 
@@ -117,47 +139,4 @@ fn spaced<T: AsRef<str>>(words: impl Iterator<Item = T>) -> String {
         line.push_str(word.as_ref());
     }
     line
-}
-
-/// A ListOps expression as left-nested pairs: `[MAX 3 4 ]` becomes `( ( ( [MAX 3 ) 4 ) ] )`.
-///
-/// The innermost pair is the operator and its first argument. Each further argument, and finally `]`, forms a pair with
-/// what is before it. So an operator opens one bracket for each of its arguments and one more.
-pub fn nested(tokens: &[Token]) -> String {
-    let mut brackets = vec![0; tokens.len()]; // how many brackets an operator at this index opens
-    let mut open = Vec::new();
-    for (index, &token) in tokens.iter().enumerate() {
-        if token >= listops::DIGITS && token != listops::END {
-            open.push(index);
-            continue;
-        }
-        if token == listops::END
-            && let Some(list) = open.pop()
-        {
-            brackets[list] += 1;
-        }
-        if let Some(&list) = open.last() {
-            brackets[list] += 1; // a value is complete: an argument of the list around it
-        }
-    }
-    let mut depth = 0;
-    let mut words = Vec::new();
-    for (&token, &brackets) in tokens.iter().zip(&brackets) {
-        let text = listops::INFO.text(token);
-        if token >= listops::DIGITS && token != listops::END {
-            words.extend(std::iter::repeat_n("(", brackets));
-            words.push(text);
-            depth += 1;
-            continue;
-        }
-        words.push(text);
-        if token == listops::END {
-            words.push(")");
-            depth -= 1;
-        }
-        if depth > 0 {
-            words.push(")");
-        }
-    }
-    words.join(" ")
 }

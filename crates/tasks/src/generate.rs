@@ -15,82 +15,22 @@
 //! sequence twice.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::str::FromStr;
 
-use semfocus_core::{Key, Stream, fnv_1a};
-use serde::{Deserialize, Serialize};
+use semfocus_core::question::{At, Question, Target};
+use semfocus_core::{DataSettings, Key, Stream};
 
 use crate::random::Random;
-use semfocus_core::DataSettings;
-
 use crate::settings::SettingsError;
-use crate::task::{Label, Recipe, TaskInfo, Token};
+use crate::split::{Split, SplitName, hash};
+use crate::task::{Answers, BuiltTask, Lengths, Token, single_label};
 
-/// The parts of a data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SplitName {
-    /// Examples to train on.
-    Train,
-    /// Examples to measure generalisation with.
-    HeldOut,
-    /// Examples for a final measurement, untouched until all choices are made.
-    Test,
-}
-
-impl SplitName {
-    /// In the order in which data sets list their splits.
-    pub const ALL: [SplitName; 3] = [SplitName::Train, SplitName::HeldOut, SplitName::Test];
-
-    /// The split that a sequence belongs to. Padding at its end must have been removed.
-    pub fn for_sequence(seed: u64, sequence: &[Token]) -> SplitName {
-        match Key::of_stream(seed, Stream::Data).named("splits").child(hash(sequence)).bits() >> 61 {
-            0..=4 => SplitName::Train,
-            5 | 6 => SplitName::HeldOut,
-            _ => SplitName::Test,
-        }
-    }
-}
-
-impl fmt::Display for SplitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            SplitName::Train => "train",
-            SplitName::HeldOut => "held-out",
-            SplitName::Test => "test",
-        })
-    }
-}
-
-impl FromStr for SplitName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = SplitName::ALL.into_iter().find(|split| split.to_string() == text);
-        found.ok_or_else(|| format!("expected `train`, `held-out` or `test`, not `{text}`"))
-    }
-}
-
-/// FNV-1a of the tokens, as two bytes each in little-endian order.
-pub(crate) fn hash(tokens: &[Token]) -> u64 {
-    fnv_1a(tokens.iter().flat_map(|token| token.to_le_bytes()))
-}
-
-/// A sequence and its label.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A sequence and what it asks.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// The sequence as drawn, not padded to the width of a data set.
+    /// The sequence as drawn, not padded to the length of a data set.
     pub tokens: Vec<Token>,
-    /// The label on which generator and evaluator agree.
-    pub label: Label,
-}
-
-/// A generator gave up, because sequences of the lengths asked for hardly ever occur.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unlikely {
-    /// How many sequences were tried.
-    pub attempts: u64,
+    /// The answers on which generator and evaluator agree.
+    pub answers: Answers,
 }
 
 /// Why examples could not be generated.
@@ -125,10 +65,12 @@ const MAX_REJECTIONS: u64 = 20_000;
 /// An endless stream of examples of a task. Keeps no memory of earlier ones unless the task allows none twice.
 #[derive(Debug)]
 pub struct Examples<'a> {
-    task: &'a TaskInfo,
-    recipe: Recipe,
-    length: String,
-    width: usize,
+    task: &'a BuiltTask,
+    lengths: Lengths,
+    /// Distributions that soft targets may refer to.
+    rows: usize,
+    asked_length: String,
+    padded_length: usize,
     seed: u64,
     split: Option<SplitName>,
     random: Random,
@@ -139,7 +81,7 @@ pub struct Examples<'a> {
 impl<'a> Examples<'a> {
     /// The examples of a split. Without one, all sequences of the task may occur, drawn from a stream of their own.
     pub fn new(
-        task: &'a TaskInfo,
+        task: &'a BuiltTask,
         settings: &DataSettings,
         trial_seed: u64,
         split: Option<SplitName>,
@@ -148,35 +90,36 @@ impl<'a> Examples<'a> {
         let (stream, length) = (split.map_or(FREE_STREAM, |split| split as u64), task.length_for(settings));
         Ok(Examples {
             task,
-            recipe: Recipe { lengths, listops: settings.listops },
-            length: length.to_string(),
-            width: length.width(),
+            rows: task.task.distributions().len() / task.classes.len().max(1),
+            lengths,
+            asked_length: length.to_string(),
+            padded_length: length.max(),
             seed,
             split,
-            random: Random::new(Key::of_stream(seed, Stream::Data).named(task.name).child(stream)),
-            seen: task.distinct.then(HashSet::new),
+            random: Random::new(Key::of_stream(seed, Stream::Data).named(task.name()).child(stream)),
+            seen: task.task.is_distinct().then(HashSet::new),
         })
     }
 
     /// The examples of a step of online training: sequences that belong to train, from a stream that depends on the seed
     /// and the number of the step alone.
     pub fn for_step(
-        task: &'a TaskInfo,
+        task: &'a BuiltTask,
         settings: &DataSettings,
         trial_seed: u64,
         step: u64,
     ) -> Result<Self, SettingsError> {
         let examples = Examples::new(task, settings, trial_seed, Some(SplitName::Train))?;
-        let key = Key::of_stream(examples.seed, Stream::Data).named(task.name).child(ONLINE_STREAM).child(step);
+        let key = Key::of_stream(examples.seed, Stream::Data).named(task.name()).child(ONLINE_STREAM).child(step);
         Ok(Examples { random: Random::new(key), seen: None, ..examples })
     }
 
-    /// The next `count` examples, padded to one width.
+    /// The next `count` examples, padded to one length.
     pub fn take_split(&mut self, count: usize) -> Result<Split, GenerateError> {
-        let mut split = Split::new(self.width);
+        let mut split = Split::new(self.padded_length, self.task.task.distributions(), self.task.classes.len());
         for _ in 0..count {
             let example = self.draw()?;
-            split.push(&example.tokens, example.label, self.task.pad());
+            split.push(&example.tokens, &example.answers, self.task.pad());
         }
         Ok(split)
     }
@@ -184,15 +127,14 @@ impl<'a> Examples<'a> {
     /// The next example.
     pub fn draw(&mut self) -> Result<Example, GenerateError> {
         let task = self.task;
-        let mut tokens = Vec::with_capacity(*self.recipe.lengths.end());
+        let mut tokens = Vec::with_capacity(*self.lengths.end());
         for _ in 0..MAX_REJECTIONS {
             tokens.clear();
-            let constructed = (task.generate)(&self.recipe, &mut self.random, &mut tokens).map_err(|unlikely| {
-                GenerateError::Unlikely {
-                    task: task.name.to_owned(),
-                    length: self.length.clone(),
-                    attempts: unlikely.attempts,
-                }
+            let constructed = task.task.generate(&self.lengths, &mut self.random, &mut tokens);
+            let constructed = constructed.map_err(|unlikely| GenerateError::Unlikely {
+                task: task.spec.to_string(),
+                length: self.asked_length.clone(),
+                attempts: unlikely.attempts,
             })?;
             let sequence = task.without_padding(&tokens);
             if self.split.is_some_and(|split| split != SplitName::for_sequence(self.seed, sequence)) {
@@ -201,11 +143,11 @@ impl<'a> Examples<'a> {
             if self.seen.as_mut().is_some_and(|seen| !seen.insert(hash(sequence))) {
                 continue;
             }
-            return match self.check(&tokens, constructed) {
-                Ok(()) => Ok(Example { tokens, label: constructed }),
+            return match self.check(&tokens, &constructed) {
+                Ok(()) => Ok(Example { tokens, answers: constructed }),
                 Err(problem) => {
                     let sequence = task.written(&tokens);
-                    Err(GenerateError::WrongTask { task: task.name.to_owned(), sequence, problem })
+                    Err(GenerateError::WrongTask { task: task.spec.to_string(), sequence, problem })
                 }
             };
         }
@@ -215,25 +157,40 @@ impl<'a> Examples<'a> {
             (Some(split), true) => format!("new and in the {split} split"),
         };
         Err(GenerateError::Exhausted {
-            task: task.name.to_owned(),
-            length: self.length.clone(),
+            task: task.spec.to_string(),
+            length: self.asked_length.clone(),
             attempts: MAX_REJECTIONS,
             wanted,
         })
     }
 
     /// Holds the generator to the evaluator. This never fails for the tasks of this crate, but it may for others.
-    fn check(&self, tokens: &[Token], constructed: Label) -> Result<(), String> {
-        let label = self.task.label(tokens).map_err(|illegal| format!("its evaluator rejects {illegal}"))?;
-        if label != constructed {
-            return Err(format!("its generator says the label is {constructed}, its evaluator says {label}"));
+    fn check(&self, tokens: &[Token], constructed: &[Question]) -> Result<(), String> {
+        let answers = self.task.answers(tokens).map_err(|illegal| format!("its evaluator rejects {illegal}"))?;
+        if answers != constructed {
+            return Err(match (single_label(constructed), single_label(&answers)) {
+                (Some(one), Some(other)) => {
+                    format!("its generator says the label is {one}, its evaluator says {other}")
+                }
+                _ => format!("its generator asks {constructed:?}, its evaluator {answers:?}"),
+            });
         }
-        if usize::from(label) >= self.task.classes.len() {
-            return Err(format!("it has no class for the label {label}"));
+        for question in &answers {
+            match question.target {
+                Target::Class(class) if usize::from(class) >= self.task.classes.len() => {
+                    return Err(format!("it has no class for the label {class}"));
+                }
+                Target::Soft(row) if row as usize >= self.rows => return Err(format!("it has no distribution {row}")),
+                _ => {}
+            }
+            if let At::Token(position) = question.at
+                && position as usize >= tokens.len()
+            {
+                return Err(format!("it asks at token {}, after the end", position + 1));
+            }
         }
-        let lengths = &self.recipe.lengths;
-        if !lengths.contains(&tokens.len()) {
-            let (min, max) = (lengths.start(), lengths.end());
+        let (min, max) = (self.lengths.start(), self.lengths.end());
+        if !self.lengths.contains(&tokens.len()) {
             return Err(format!("{min} to {max} tokens were asked for, {} generated", tokens.len()));
         }
         Ok(())
@@ -248,62 +205,8 @@ impl Iterator for Examples<'_> {
     }
 }
 
-/// The examples of one split, padded to one width.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Split {
-    /// All sequences one after another, each padded to `width`: `[examples, width]`.
-    pub tokens: Vec<Token>,
-    /// The class of every example.
-    pub labels: Vec<Label>,
-    /// The number of tokens of every example before padding.
-    pub lengths: Vec<usize>,
-    /// The length to which every sequence is padded.
-    pub width: usize,
-}
-
-impl Split {
-    pub(crate) fn new(width: usize) -> Self {
-        Split { width, ..Split::default() }
-    }
-
-    pub(crate) fn push(&mut self, tokens: &[Token], label: Label, pad: Token) {
-        self.tokens.extend_from_slice(tokens);
-        self.tokens.resize((self.labels.len() + 1) * self.width, pad);
-        self.labels.push(label);
-        self.lengths.push(tokens.len());
-    }
-
-    /// The number of examples.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// Whether there is no example.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// Share of the most frequent class: what always giving the same answer gets right. None without examples.
-    pub fn majority(&self) -> Option<f64> {
-        let mut labels = self.labels.clone();
-        labels.sort_unstable();
-        let most = labels.chunk_by(|one, other| one == other).map(<[Label]>::len).max()?;
-        Some(most as f64 / self.len() as f64)
-    }
-
-    /// The sequences with their padding, and their labels.
-    pub fn iter(&self) -> impl Iterator<Item = (&[Token], Label)> {
-        self.tokens.chunks_exact(self.width.max(1)).zip(self.labels.iter().copied())
-    }
-
-    /// FNV-1a of all tokens and labels, as two bytes each in little-endian order.
-    pub fn checksum(&self) -> u64 {
-        fnv_1a(self.iter().flat_map(|(tokens, label)| tokens.iter().copied().chain([label])).flat_map(u16::to_le_bytes))
-    }
-}
-
 /// Three disjoint splits, ready for training.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
     /// Name of the task or of the data file.
     pub name: String,
@@ -316,7 +219,7 @@ pub struct Dataset {
     /// Id of the pad token.
     pub pad: Token,
     /// The length to which every sequence is padded.
-    pub width: usize,
+    pub length: usize,
     /// Examples to train on.
     pub train: Split,
     /// Examples to measure generalisation with.
@@ -327,17 +230,17 @@ pub struct Dataset {
 
 impl Dataset {
     /// Generates the splits of a task: a pure function of its arguments. `settings.seed` takes precedence over the trial's.
-    pub fn generate(task: &TaskInfo, settings: &DataSettings, trial_seed: u64) -> Result<Self, GenerateError> {
+    pub fn generate(task: &BuiltTask, settings: &DataSettings, trial_seed: u64) -> Result<Self, GenerateError> {
         let make = |name: SplitName| -> Result<Split, GenerateError> {
             Examples::new(task, settings, trial_seed, Some(name))?.take_split(name.size_in(&settings.sizes))
         };
         Ok(Dataset {
-            name: task.name.to_owned(),
+            name: task.spec.to_string(),
             vocabulary: task.vocabulary(),
             classes: task.classes.len(),
-            class_names: task.classes.iter().map(|class| class.text.to_owned()).collect(),
+            class_names: task.classes.iter().map(|class| class.text.clone().into_owned()).collect(),
             pad: task.pad(),
-            width: task.length_for(settings).width(),
+            length: task.length_for(settings).max(),
             train: make(SplitName::Train)?,
             held_out: make(SplitName::HeldOut)?,
             test: make(SplitName::Test)?,

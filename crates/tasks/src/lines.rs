@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::task::{Label, TaskInfo, Token};
+use crate::task::{Answers, BuiltTask, Label, Token};
 
 /// Longer lines are refused, so that a file without line breaks cannot fill the memory.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
@@ -137,8 +137,8 @@ pub(crate) fn shown(word: &str) -> String {
     if word.chars().nth(20).is_some() { format!("`{shown}…`") } else { format!("`{shown}`") }
 }
 
-/// The label of a line of token ids. Anything after a tab, such as a label, is ignored.
-pub fn label_line(task: &TaskInfo, line: &str) -> Result<Label, LineError> {
+/// The answers of a line of token ids. Anything after a tab, such as a label, is ignored.
+pub fn answer_line(task: &BuiltTask, line: &str) -> Result<Answers, LineError> {
     let sequence = line.split_once('\t').map_or(line, |(sequence, _)| sequence);
     let (mut tokens, mut columns) = (Vec::new(), Vec::new());
     for (column, word) in words(sequence) {
@@ -151,7 +151,7 @@ pub fn label_line(task: &TaskInfo, line: &str) -> Result<Label, LineError> {
     if tokens.is_empty() {
         return LineError::at(1, "the line has no tokens");
     }
-    task.label(&tokens).map_err(|illegal| LineError {
+    task.answers(&tokens).map_err(|illegal| LineError {
         column: columns.get(illegal.index).copied().unwrap_or_else(|| end_column(sequence)),
         reason: illegal.reason,
     })

@@ -13,18 +13,21 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
 use semfocus_core::fnv_1a;
+use semfocus_core::question::Question;
 
 use crate::formats::{Format, NoTsv, Writer};
-use crate::generate::{Dataset, Split, SplitName};
+use crate::generate::Dataset;
 use crate::lines::{Lines, ReadError};
-use crate::task::{Label, Token};
+use crate::split::{Split, SplitName};
+use crate::task::{Label, Task, Token};
 use reading::Reading;
 use semfocus_core::data::{DataSettings, Sizes};
 
 /// The contents of a data file that is to be split, or of one file for each split.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct OwnData {
     /// Name of the data set: by default that of its first file, without folders and extension.
     pub name: String,
@@ -32,8 +35,8 @@ pub struct OwnData {
     pub alphabet: Vec<String>,
     /// How each class is written.
     pub classes: Vec<String>,
-    /// Whether these are ListOps expressions, in the vocabulary of the task `listops`.
-    pub is_listops: bool,
+    /// The task whose sequences these are, if the format says so.
+    task: Option<Arc<dyn Task>>,
     tokens: Vec<Token>,
     ends: Vec<usize>,
     labels: Vec<Label>,
@@ -111,7 +114,7 @@ impl OwnData {
     }
 
     /// The length of the longest sequence.
-    pub fn width(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.iter().map(|(tokens, _)| tokens.len()).max().unwrap_or(0)
     }
 
@@ -157,7 +160,7 @@ impl OwnData {
     /// A writer for these examples.
     pub fn writer(&self, format: Format) -> Result<Writer, NoTsv> {
         let (alphabet, classes) = (self.alphabet.clone(), self.classes.clone());
-        Writer::with(&self.name, format, alphabet, classes, self.width(), self.is_listops)
+        Writer::with(&self.name, format, alphabet, classes, self.length(), self.task.clone())
     }
 
     /// The splits, each in the order of the lines and cut to the size in `settings`.
@@ -166,8 +169,8 @@ impl OwnData {
     /// data is: [`SplitName::for_sequence`] decides where each sequence belongs, so copies of a sequence stay together, and
     /// the test split's share stays aside even if no test split is asked for.
     pub fn dataset(&self, settings: &DataSettings, trial_seed: u64) -> Dataset {
-        let (pad, width, seed) = (self.pad(), self.width(), settings.seed_for(trial_seed));
-        let mut splits = SplitName::ALL.map(|_| Split::new(width));
+        let (pad, length, seed) = (self.pad(), self.length(), settings.seed_for(trial_seed));
+        let mut splits = SplitName::ALL.map(|_| Split::new(length, Vec::new(), 0));
         for (index, (tokens, label)) in self.iter().enumerate() {
             let name = match self.file_sizes {
                 Some(_) => self.split_of(index),
@@ -175,7 +178,7 @@ impl OwnData {
             };
             let split = &mut splits[name as usize];
             if split.len() < name.size_in(&settings.sizes) {
-                split.push(tokens, label, pad);
+                split.push(tokens, &[Question::classify(label)], pad);
             }
         }
         let [train, held_out, test] = splits;
@@ -185,7 +188,7 @@ impl OwnData {
             classes: self.classes.len(),
             class_names: self.classes.clone(),
             pad,
-            width,
+            length,
             train,
             held_out,
             test,

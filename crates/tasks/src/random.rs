@@ -3,6 +3,8 @@
 //! Only the words of the ChaCha8 key stream come from a library; this module turns them into integers. So a new version
 //! of a library cannot change the data of a seed.
 
+use std::ops::RangeInclusive;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_core::Key;
@@ -47,6 +49,14 @@ impl Random {
     pub fn between(&mut self, min: usize, max: usize) -> usize {
         let count = max.checked_sub(min).and_then(|span| u32::try_from(span + 1).ok());
         min + self.below(count.expect("a range of at most 2^32 - 1 integers")) as usize
+    }
+
+    /// A uniform integer of a range. Uses no random number if there is only one.
+    ///
+    /// # Panics
+    /// If the range is empty or does not fit into 32 bits.
+    pub fn within(&mut self, range: &RangeInclusive<usize>) -> usize {
+        if range.start() == range.end() { *range.start() } else { self.between(*range.start(), *range.end()) }
     }
 
     /// True with this probability, to a precision of 2^-32.

@@ -1,28 +1,27 @@
-//! Which tokens of a sequence its label depends on.
+//! Which tokens of a sequence its answers depend on.
 
-use crate::task::{Label, TaskInfo, Token};
+use semfocus_core::question::Question;
 
-impl TaskInfo {
+use crate::task::{BuiltTask, Token};
+
+impl BuiltTask {
     /// The relevant positions of a legal sequence, in ascending order. Pad tokens at the end are never relevant, and illegal
     /// sequences have no relevant positions.
     ///
-    /// A position is relevant if replacing its token alone can give a legal sequence with another label. This uses only the
+    /// A position is relevant if replacing its token alone can give a legal sequence with other answers. This uses only the
     /// evaluator, so it means the same for every task: the first and the last bit in even-pairs, the counterpart of the
     /// hidden bit in missing-duplicate, every bit in parity.
     ///
-    /// A task can have a rule of its own instead, [`TaskInfo::relevant`]. Only flip-flop has one: if a bit that was written is
+    /// A task can have a rule of its own instead, [`Task::relevant`](crate::Task::relevant). Only flip-flop has one: if a bit that was written is
     /// read again, replacing one of the two is illegal, although each of them alone is the answer.
     pub fn relevant_positions(&self, tokens: &[Token]) -> Vec<usize> {
-        let Ok(label) = self.label(tokens) else { return Vec::new() };
+        let Ok(answers) = self.answers(tokens) else { return Vec::new() };
         let sequence = self.without_padding(tokens);
-        match self.relevant {
-            Some(relevant) => relevant(sequence),
-            None => self.replaceable_positions(sequence, label),
-        }
+        self.task.relevant(sequence).unwrap_or_else(|| self.replaceable_positions(sequence, &answers))
     }
 
-    /// Where replacing the token alone can give a legal sequence with another label than this one.
-    fn replaceable_positions(&self, sequence: &[Token], label: Label) -> Vec<usize> {
+    /// Where replacing the token alone can give a legal sequence with other answers than these.
+    fn replaceable_positions(&self, sequence: &[Token], answers: &[Question]) -> Vec<usize> {
         let mut sequence = sequence.to_vec();
         let mut relevant = Vec::new();
         for position in 0..sequence.len() {
@@ -30,7 +29,7 @@ impl TaskInfo {
             let others = (0..self.alphabet.len() as Token).filter(|&token| token != present);
             let changes = |token| {
                 sequence[position] = token;
-                (self.evaluate)(&sequence).is_ok_and(|other| other != label)
+                self.task.answers(&sequence).is_ok_and(|other| other != answers)
             };
             if others.into_iter().any(changes) {
                 relevant.push(position);
@@ -43,8 +42,7 @@ impl TaskInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::task::Tasks;
-    use crate::{DataSettings, Examples, Length};
+    use crate::{DataSettings, Examples, Length, Tasks, single_label};
 
     fn relevant(task: &str, tokens: &[u16]) -> Vec<usize> {
         Tasks::standard().find(task).unwrap().relevant_positions(tokens)
@@ -78,16 +76,17 @@ mod tests {
         let task = tasks.find("flip-flop").unwrap();
         let settings = DataSettings::with_length(Length::Between(4, 40));
         let mut several = 0;
-        for example in Examples::new(task, &settings, 1, None).unwrap().take(2000).map(Result::unwrap) {
+        for example in Examples::new(&task, &settings, 1, None).unwrap().take(2000).map(Result::unwrap) {
             let positions = task.relevant_positions(&example.tokens);
+            let label = single_label(&example.answers).unwrap();
             assert!(!positions.is_empty() && positions.is_sorted());
-            assert!(positions.iter().all(|&position| example.tokens[position] == example.label), "{example:?}");
+            assert!(positions.iter().all(|&position| example.tokens[position] == label), "{example:?}");
             let flipped = |count: usize| {
                 let mut tokens = example.tokens.clone();
                 positions[..count].iter().for_each(|&position| tokens[position] = 1 - tokens[position]);
-                task.label(&tokens).ok()
+                task.answers(&tokens).ok().and_then(|answers| single_label(&answers))
             };
-            assert_eq!(flipped(positions.len()), Some(1 - example.label), "{example:?}");
+            assert_eq!(flipped(positions.len()), Some(1 - label), "{example:?}");
             assert!((1..positions.len()).all(|count| flipped(count).is_none()), "{example:?}");
             several += usize::from(positions.len() > 1);
         }

@@ -1,18 +1,23 @@
 //! Where examples come from: a generated task, or data files of your own.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::generate::{Dataset, Examples, GenerateError, Split};
+use semfocus_core::data::{DataSettings, FileSet, Sizes};
+use semfocus_core::spec::{Parts, SpecError};
+
+use crate::generate::{Dataset, Examples, GenerateError};
 use crate::lines::ReadError;
 use crate::own::OwnData;
-use crate::task::{TaskInfo, Tasks, Token, UnknownTask};
-use semfocus_core::data::{DataSettings, FileSet, Sizes};
+use crate::registry::Tasks;
+use crate::split::Split;
+use crate::task::{BuiltTask, Token, TrivialRule};
 
 /// A task or data files.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A task that generates its examples.
-    Task(Box<TaskInfo>),
+    Task(Arc<BuiltTask>),
     /// The contents of data files.
     Own(OwnData),
 }
@@ -20,9 +25,9 @@ pub enum Source {
 /// Why there are no examples under a name.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The name is neither that of a task nor a path.
-    #[error(transparent)]
-    Unknown(#[from] UnknownTask),
+    /// The name is neither that of a task nor a path, or the task does not take these values.
+    #[error("{0}{hint}", hint = if matches!(.0, SpecError::Unknown { .. }) { "; to use a data file, give its path" } else { "" })]
+    Task(#[from] SpecError),
     /// A file cannot be read or used.
     #[error(transparent)]
     File(#[from] ReadError),
@@ -55,9 +60,11 @@ impl Source {
 
     fn find_by_name(name: &str, tasks: &Tasks) -> Result<Self, SourceError> {
         let path = Path::new(name);
-        let looks_like_a_path = name.contains(['/', '\\', '.']) || path.exists();
+        // Values of a task may have a point in them.
+        let is_task = tasks.get(Parts::new(name).name).is_some();
+        let looks_like_a_path = path.exists() || (!is_task && name.contains(['/', '\\', '.']));
         match tasks.find(name) {
-            Ok(task) => Ok(Source::Task(Box::new(task.clone()))),
+            Ok(task) => Ok(Source::Task(Arc::new(task))),
             Err(_) if looks_like_a_path => Ok(Source::Own(OwnData::read(path)?)),
             Err(error) => Err(error.into()),
         }
@@ -120,10 +127,18 @@ impl Source {
     }
 
     /// The length to which every sequence is padded.
-    pub fn width(&self, settings: &DataSettings) -> usize {
+    pub fn length(&self, settings: &DataSettings) -> usize {
         match self {
-            Source::Task(task) => task.length_for(settings).width(),
-            Source::Own(own) => own.width(),
+            Source::Task(task) => task.length_for(settings).max(),
+            Source::Own(own) => own.length(),
+        }
+    }
+
+    /// Trivial rules of the task's own that an audit tries.
+    pub fn trivial_rules(&self) -> Vec<TrivialRule> {
+        match self {
+            Source::Task(task) => task.task.trivial_rules(),
+            Source::Own(_) => Vec::new(),
         }
     }
 

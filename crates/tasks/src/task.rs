@@ -1,14 +1,16 @@
-//! What there is to know about a task, and the list of tasks. Help texts, `semfocus list tasks` and tests are generated
-//! from the list.
+//! What a task is: tokens, classes, a generator, and an evaluator that is written apart from it.
 
+use std::borrow::Cow;
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use semfocus_core::data::Length;
+use semfocus_core::question::{At, Question, Target};
+use semfocus_core::spec::{Named, Parameter, Spec, Values};
 use serde::Serialize;
 
-use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::tasks;
-use semfocus_core::data::{Length, ListOps};
 
 /// A token id: the token's position in the alphabet of its task.
 pub type Token = u16;
@@ -16,18 +18,29 @@ pub type Token = u16;
 /// A class id: the class's position in the list of classes of its task.
 pub type Label = u16;
 
+/// The lengths that sequences may have. [`Random::within`] draws one.
+pub type Lengths = RangeInclusive<usize>;
+
+/// What a sequence asks, with the right answers. Classification asks once, at the mean of the tokens: see [`label`].
+pub type Answers = Vec<Question>;
+
+/// The answers of a classification task: one class.
+pub fn label(class: Label) -> Answers {
+    vec![Question::classify(class)]
+}
+
 /// A token of an alphabet, or a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Symbol {
     /// How it is written in text files and examples. Contains no blanks.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
     /// What it stands for.
-    pub meaning: &'static str,
+    pub meaning: Cow<'static, str>,
 }
 
 /// Shorthand for tables of symbols.
 pub const fn symbol(text: &'static str, meaning: &'static str) -> Symbol {
-    Symbol { text, meaning }
+    Symbol { text: Cow::Borrowed(text), meaning: Cow::Borrowed(meaning) }
 }
 
 /// Why a sequence does not belong to a task, and at which token that shows.
@@ -47,132 +60,205 @@ impl Illegal {
     }
 }
 
-/// What a generator needs to know: how long sequences may be, and the parameters of its task.
-#[derive(Clone, Debug)]
-pub struct Recipe {
-    /// The allowed lengths.
-    pub lengths: RangeInclusive<usize>,
-    /// Parameters of the ListOps procedure.
-    pub listops: ListOps,
+/// A generator gave up, because sequences of the lengths asked for hardly ever occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlikely {
+    /// How many sequences were tried.
+    pub attempts: u64,
 }
 
-impl Recipe {
-    /// Draws a length uniformly. Uses no random number if only one length is allowed.
-    pub fn draw_length(&self, random: &mut Random) -> usize {
-        let (min, max) = (*self.lengths.start(), *self.lengths.end());
-        if min == max { min } else { random.between(min, max) }
-    }
-}
-
-/// Appends one sequence without padding to a width, and returns its label as known from the construction.
-pub type Generate = fn(&Recipe, &mut Random, &mut Vec<Token>) -> Result<Label, Unlikely>;
-
-/// Returns the label of a sequence. The sequence is not empty, has no padding at its end and no token beyond the alphabet.
-pub type Evaluate = fn(&[Token]) -> Result<Label, Illegal>;
-
-/// Returns the positions that the label of a legal sequence without padding depends on, in ascending order.
-pub type Relevant = fn(&[Token]) -> Vec<usize>;
-
-/// The definition and the description of a task.
+/// A task with its values filled in.
 ///
-/// The generator and the evaluator are separate functions: the generator reports the label that follows from how it built
-/// the sequence, the evaluator reads the finished sequence. Every generated example is checked: where the two disagree,
-/// generating fails with an error. So a task can be defined in any crate:
+/// The generator and the evaluator are written apart: the generator reports the answers that follow from how it built the sequence,
+/// the evaluator reads the finished sequence. Every generated example is checked: where the two disagree, generating fails
+/// with an error. So a task can be defined in any crate:
 ///
 /// ```
-/// use semfocus_tasks::{Dataset, Illegal, Label, Random, Recipe, DataSettings, Symbol, TaskInfo, Tasks, Token, Unlikely, symbol};
-///
-/// const BITS: &[Symbol] = &[symbol("0", "zero"), symbol("1", "one")];
+/// use std::sync::Arc;
+/// use semfocus_tasks::{
+///     Answers, DataSettings, Dataset, Illegal, Lengths, Random, Symbol, Task, TaskInfo, Tasks, Token, Unlikely, label, symbol,
+/// };
 ///
 /// const FIRST_BIT: TaskInfo = TaskInfo {
 ///     summary: "the first of some uniform bits",
-///     ..TaskInfo::new("first-bit", BITS, BITS, generate, evaluate)
+///     ..TaskInfo::new("first-bit", |_| Ok(Arc::new(FirstBit)))
 /// };
 ///
-/// fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-///     let first = random.below(2) as Label;
-///     out.push(first);
-///     out.extend((1..recipe.draw_length(random)).map(|_| random.below(2) as Token));
-///     Ok(first)
-/// }
+/// #[derive(Debug)]
+/// struct FirstBit;
 ///
-/// fn evaluate(bits: &[Token]) -> Result<Label, Illegal> {
-///     Ok(bits[0])
+/// impl Task for FirstBit {
+///     fn alphabet(&self) -> Vec<Symbol> {
+///         vec![symbol("0", "zero"), symbol("1", "one")]
+///     }
+///
+///     fn classes(&self) -> Vec<Symbol> {
+///         self.alphabet()
+///     }
+///
+///     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+///         let first = random.below(2) as Token;
+///         out.push(first);
+///         out.extend((1..random.within(lengths)).map(|_| random.below(2) as Token));
+///         Ok(label(first))
+///     }
+///
+///     fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+///         Ok(label(bits[0]))
+///     }
 /// }
 ///
 /// let tasks = Tasks::standard().with(FIRST_BIT);
-/// let data = Dataset::generate(tasks.find("first-bit")?, &DataSettings::default(), 1)?;
+/// let data = Dataset::generate(&tasks.find("first-bit")?, &DataSettings::default(), 1)?;
 /// assert_eq!(data.train.len(), 5000);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Serialize)]
+pub trait Task: Debug + Send + Sync {
+    /// The tokens; a token's id is its position.
+    fn alphabet(&self) -> Vec<Symbol>;
+
+    /// The classes; a class's id is its position.
+    fn classes(&self) -> Vec<Symbol>;
+
+    /// Appends one sequence with one of these lengths, not padded, and returns its answers as known from the construction.
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely>;
+
+    /// The questions of a sequence with their right answers. The sequence is not empty, has no padding at its end and no token
+    /// beyond the alphabet.
+    fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal>;
+
+    /// The distributions that soft targets refer to: rows with a probability for every class.
+    fn distributions(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// How the answers of a legal sequence come about, step by step.
+    fn explain(&self, tokens: &[Token]) -> Vec<String> {
+        let _ = tokens;
+        Vec::new()
+    }
+
+    /// A rule of the task's own for [`relevant_positions`](BuiltTask::relevant_positions) of a legal sequence without padding,
+    /// in ascending order. Without one, a position is relevant if replacing its token alone can change an answer. This fails
+    /// where several tokens say the same and a single different one is illegal.
+    fn relevant(&self, tokens: &[Token]) -> Option<Vec<usize>> {
+        let _ = tokens;
+        None
+    }
+
+    /// Length of the sequences unless another one is asked for.
+    fn default_length(&self) -> Length {
+        Length::Exactly(40)
+    }
+
+    /// Lengths at which examples are short enough to explain on paper.
+    fn lesson_length(&self) -> Length {
+        Length::Between(6, 10)
+    }
+
+    /// The shortest length that the generator can produce.
+    fn min_length(&self) -> usize {
+        1
+    }
+
+    /// The lengths that occur when `length` is asked for, or why there are none.
+    fn lengths(&self, length: Length) -> Result<Lengths, String> {
+        Ok(match length {
+            Length::Exactly(length) => length..=length,
+            Length::Between(min, max) => min..=max,
+        })
+    }
+
+    /// Whether a sequence may occur only once in a split.
+    fn is_distinct(&self) -> bool {
+        false
+    }
+
+    /// Trivial rules that an audit tries in addition to its own.
+    fn trivial_rules(&self) -> Vec<TrivialRule> {
+        Vec::new()
+    }
+
+    /// How the interchange format writes a sequence, if not as its symbols one after the other.
+    fn interchange(&self, tokens: &[Token]) -> Option<String> {
+        let _ = tokens;
+        None
+    }
+}
+
+/// A rule that looks at a part of what precedes a question and gives the answer that is most frequent there in training. A model
+/// that beats the rule has learned something else.
+#[derive(Clone, Copy, Debug)]
+pub struct TrivialRule {
+    /// Name of the rule.
+    pub name: &'static str,
+    /// The part of a sequence that it looks at, as the subject of a sentence.
+    pub looks_at: &'static str,
+    /// That part: of the tokens up to the one at which the question is asked, or of all tokens if it is asked at the mean.
+    pub part: fn(&[Token]) -> Vec<Token>,
+}
+
+/// Describes a task, and knows how to build it.
+#[derive(Clone, Debug)]
 pub struct TaskInfo {
     /// Name on the command line and in experiment files.
     pub name: &'static str,
-    /// What the label is, in one line.
+    /// What the answer is, in one line.
     pub summary: &'static str,
     /// The ability that a model shows by learning the task.
     pub tests: &'static str,
     /// Where the task comes from: authors, title, year.
     pub source: &'static str,
-    /// The tokens; a token's id is its position.
-    pub alphabet: &'static [Symbol],
-    /// The classes; a class's id is its position.
-    pub classes: &'static [Symbol],
-    /// Length of the sequences unless another one is asked for.
-    pub default_length: Length,
-    /// The shortest length that the generator can produce.
-    pub min_length: usize,
-    /// Whether the bounds of a range of lengths are excluded, as in the original procedure of ListOps.
-    pub excludes_bounds: bool,
-    /// Whether a sequence may occur only once in a split.
-    pub distinct: bool,
-    /// Lengths at which examples are short enough to explain on paper.
-    #[serde(skip)]
-    pub lesson_length: Length,
-    /// See [`Generate`].
-    #[serde(skip)]
-    pub generate: Generate,
-    /// See [`Evaluate`].
-    #[serde(skip)]
-    pub evaluate: Evaluate,
-    /// How the label of a legal sequence comes about, step by step.
-    #[serde(skip)]
-    pub explain: fn(&[Token]) -> Vec<String>,
-    /// A rule of the task's own for [`relevant_positions`](TaskInfo::relevant_positions). Without one, a position is relevant
-    /// if replacing its token alone can change the label. This fails where several tokens say the same and a single
-    /// different one is illegal.
-    #[serde(skip)]
-    pub relevant: Option<Relevant>,
+    /// The values that it takes, in the order in which they are written.
+    pub parameters: &'static [Parameter],
+    /// Builds the task from values that have been checked against `parameters`, or says why they do not go together.
+    pub build: fn(&Values) -> Result<Arc<dyn Task>, String>,
 }
 
 impl TaskInfo {
-    /// A task with sequences of 40 tokens by default and at least 1, all lengths of a range allowed, repetitions allowed,
-    /// no rule of its own for relevant positions, and no description.
-    pub const fn new(
-        name: &'static str,
-        alphabet: &'static [Symbol],
-        classes: &'static [Symbol],
-        generate: Generate,
-        evaluate: Evaluate,
-    ) -> Self {
-        TaskInfo {
-            name,
-            summary: "",
-            tests: "",
-            source: "",
-            alphabet,
-            classes,
-            default_length: Length::Exactly(40),
-            min_length: 1,
-            excludes_bounds: false,
-            distinct: false,
-            lesson_length: Length::Between(6, 10),
-            generate,
-            evaluate,
-            explain: |_| Vec::new(),
-            relevant: None,
-        }
+    /// A task without values and without a description.
+    pub const fn new(name: &'static str, build: fn(&Values) -> Result<Arc<dyn Task>, String>) -> Self {
+        TaskInfo { name, summary: "", tests: "", source: "", parameters: &[], build }
+    }
+}
+
+impl Named for TaskInfo {
+    const KIND: &'static str = "task";
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        self.parameters
+    }
+}
+
+/// A task that is ready for use, with the spec it was built from and its entry in the list of tasks.
+#[derive(Clone, Debug)]
+pub struct BuiltTask {
+    /// What was written, in its usual spelling.
+    pub spec: Spec,
+    /// The entry that `spec` names.
+    pub info: TaskInfo,
+    /// The task with its values filled in.
+    pub task: Arc<dyn Task>,
+    /// The tokens; a token's id is its position.
+    pub alphabet: Vec<Symbol>,
+    /// The classes; a class's id is its position.
+    pub classes: Vec<Symbol>,
+}
+
+impl BuiltTask {
+    /// Builds a task from values that were checked against its entry, or says why they do not go together.
+    pub fn new(info: &TaskInfo, spec: Spec, values: &Values) -> Result<Self, String> {
+        let task = (info.build)(values)?;
+        Ok(BuiltTask { alphabet: task.alphabet(), classes: task.classes(), spec, info: info.clone(), task })
+    }
+
+    /// Its name, without values.
+    pub fn name(&self) -> &'static str {
+        self.info.name
     }
 
     /// The id of the pad token: the first one after the alphabet. Global tokens take the ids after it.
@@ -185,23 +271,13 @@ impl TaskInfo {
         self.alphabet.len() + 1
     }
 
-    /// The lengths that occur when `length` is asked for. The range may be empty.
-    pub fn lengths(&self, length: Length) -> RangeInclusive<usize> {
-        match length {
-            Length::Exactly(length) => length..=length,
-            Length::Between(min, max) if self.excludes_bounds => min + 1..=max.saturating_sub(1),
-            Length::Between(min, max) => min..=max,
-        }
-    }
-
     /// Removes the pad tokens at the end of a sequence.
     pub fn without_padding<'a>(&self, tokens: &'a [Token]) -> &'a [Token] {
-        let end = tokens.iter().rposition(|&token| token != self.pad()).map_or(0, |last| last + 1);
-        &tokens[..end]
+        unpadded(tokens, self.pad())
     }
 
-    /// The label of a sequence, ignoring pad tokens at its end.
-    pub fn label(&self, tokens: &[Token]) -> Result<Label, Illegal> {
+    /// The answers of a sequence, ignoring pad tokens at its end.
+    pub fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal> {
         let sequence = self.without_padding(tokens);
         if sequence.is_empty() {
             return Illegal::at(0, "the sequence is empty");
@@ -209,21 +285,21 @@ impl TaskInfo {
         if let Some(index) = sequence.iter().position(|&token| usize::from(token) >= self.alphabet.len()) {
             return Illegal::at(index, self.unknown_token(sequence[index]));
         }
-        (self.evaluate)(sequence)
+        self.task.answers(sequence)
     }
 
     fn unknown_token(&self, token: Token) -> String {
-        let pad = self.pad();
+        let (pad, name) = (self.pad(), &self.spec);
         if token == pad {
             format!("the pad token {pad} is only allowed at the end")
         } else {
-            format!("there is no token {token}; `{}` has tokens 0 to {} and pads with {pad}", self.name, pad - 1)
+            format!("there is no token {token}; `{name}` has tokens 0 to {} and pads with {pad}", pad - 1)
         }
     }
 
     /// How a token is written. The pad token is `_`.
-    pub fn text(&self, token: Token) -> &'static str {
-        self.alphabet.get(usize::from(token)).map_or("_", |symbol| symbol.text)
+    pub fn text(&self, token: Token) -> &str {
+        self.alphabet.get(usize::from(token)).map_or("_", |symbol| &symbol.text)
     }
 
     /// A sequence in readable symbols, without padding.
@@ -233,65 +309,16 @@ impl TaskInfo {
     }
 }
 
-/// There is no task of this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum UnknownTask {
-    #[error("unknown task `{name}`; did you mean `{suggestion}`?")]
-    Misspelt { name: String, suggestion: String },
-    #[error("unknown task `{name}`; the tasks are {known}; to use a data file, give its path")]
-    Unknown { name: String, known: String },
+/// A sequence without the padding at its end.
+pub(crate) fn unpadded(tokens: &[Token], pad: Token) -> &[Token] {
+    let end = tokens.iter().rposition(|&token| token != pad).map_or(0, |last| last + 1);
+    &tokens[..end]
 }
 
-/// The tasks that can be used by name.
-#[derive(Clone, Debug)]
-pub struct Tasks {
-    tasks: Vec<TaskInfo>,
-}
-
-impl Tasks {
-    /// The tasks of this crate.
-    pub fn standard() -> Self {
-        Tasks { tasks: tasks::all() }
-    }
-
-    /// Adds a task.
-    ///
-    /// # Panics
-    /// If there is a task of this name already.
-    pub fn with(mut self, info: TaskInfo) -> Self {
-        assert!(self.get(info.name).is_none(), "there is a task named `{}` already", info.name);
-        self.tasks.push(info);
-        self
-    }
-
-    /// The tasks in the order in which they are listed.
-    pub fn iter(&self) -> impl Iterator<Item = &TaskInfo> {
-        self.tasks.iter()
-    }
-
-    /// The task of this name, if there is one.
-    pub fn get(&self, name: &str) -> Option<&TaskInfo> {
-        self.iter().find(|info| info.name == name)
-    }
-
-    /// The task of this name, or an error that suggests a similar name.
-    pub fn find(&self, name: &str) -> Result<&TaskInfo, UnknownTask> {
-        self.get(name).ok_or_else(|| {
-            let plain = name.to_lowercase().replace(['_', ' '], "-");
-            let nearest = self
-                .iter()
-                .map(|info| (strsim::damerau_levenshtein(&plain, info.name), info.name))
-                .min()
-                .filter(|(distance, nearest)| *distance <= nearest.len() / 3);
-            let name = name.to_owned();
-            match nearest {
-                Some((_, nearest)) => UnknownTask::Misspelt { name, suggestion: nearest.to_owned() },
-                None => {
-                    let names: Vec<String> = self.iter().map(|info| format!("`{}`", info.name)).collect();
-                    UnknownTask::Unknown { name, known: names.join(", ") }
-                }
-            }
-        })
+/// The class, if these are the answers of a classification task.
+pub fn single_label(answers: &[Question]) -> Option<Label> {
+    match *answers {
+        [Question { at: At::Mean, target: Target::Class(class), weight: 1.0 }] => Some(class),
+        _ => None,
     }
 }

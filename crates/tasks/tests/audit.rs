@@ -3,10 +3,10 @@
 mod common;
 
 use common::task;
-use semfocus_tasks::{Audit, DataSettings, Dataset, Length, Lines, OwnData, Sizes};
+use semfocus_tasks::{Audit, DataSettings, Dataset, Length, Lines, OwnData, Sizes, Split, label};
 
 fn audit(name: &str) -> Audit {
-    Audit::new(&Dataset::generate(&task(name), &DataSettings::default(), 1).unwrap())
+    Audit::new(&Dataset::generate(&task(name), &DataSettings::default(), 1).unwrap(), &[])
 }
 
 fn accuracy(audit: &Audit, baseline: &str) -> f64 {
@@ -65,15 +65,10 @@ fn finds_leaks_copies_and_contradictions() {
     // Put everything into both splits by hand.
     let all: Vec<_> = own.iter().collect();
     for split in [&mut data.train, &mut data.held_out] {
-        *split = Default::default();
-        split.width = 2;
-        for (tokens, label) in &all {
-            split.tokens.extend_from_slice(tokens);
-            split.labels.push(*label);
-            split.lengths.push(2);
-        }
+        *split = Split::new(2, Vec::new(), 0);
+        all.iter().for_each(|(tokens, class)| split.push(tokens, &label(*class), 2));
     }
-    let audit = Audit::new(&data);
+    let audit = Audit::new(&data, &[]);
     assert_eq!(audit.overlaps[0].sequences, 3);
     assert_eq!(audit.contradictions, 1);
     assert_eq!(audit.splits[0].duplicates, 1);
@@ -86,7 +81,7 @@ fn finds_leaks_copies_and_contradictions() {
 #[test]
 fn histogram_counts_every_sequence_once() {
     let settings = DataSettings::with_length(Length::Between(10, 60));
-    let audit = Audit::new(&Dataset::generate(&task("parity"), &settings, 1).unwrap());
+    let audit = Audit::new(&Dataset::generate(&task("parity"), &settings, 1).unwrap(), &[]);
     assert_eq!(audit.lengths.iter().map(|bin| bin.examples).sum::<usize>(), 7000);
     assert_eq!((audit.lengths[0].from, audit.lengths.last().unwrap().to), (10, 60));
     assert!(audit.lengths.len() <= 12 && audit.lengths.windows(2).all(|pair| pair[0].to + 1 == pair[1].from));
@@ -95,6 +90,6 @@ fn histogram_counts_every_sequence_once() {
 #[test]
 fn empty_splits_are_no_trouble() {
     let settings = DataSettings { sizes: Sizes { train: 0, held_out: 0, test: 5 }, ..DataSettings::default() };
-    let audit = Audit::new(&Dataset::generate(&task("parity"), &settings, 1).unwrap());
+    let audit = Audit::new(&Dataset::generate(&task("parity"), &settings, 1).unwrap(), &[]);
     assert!(audit.baselines.is_empty() && audit.splits.len() == 1);
 }

@@ -3,11 +3,10 @@
 
 mod common;
 
-use common::{assert_fits, chi_squared, task};
+use common::{Classify, assert_fits, chi_squared, task};
 use semfocus_core::Key;
-use semfocus_tasks::Recipe;
 use semfocus_tasks::random::Random;
-use semfocus_tasks::{DataSettings, Dataset, Examples, Length, ListOps, SplitName, Token};
+use semfocus_tasks::{DataSettings, Dataset, Examples, Length, SplitName, Token};
 
 fn sequences(name: &str, length: usize, count: usize) -> Vec<Vec<Token>> {
     let task = task(name);
@@ -168,13 +167,12 @@ fn the_unknown_is_found_by_walking_right_from_a_uniform_start_in_the_expression(
 #[test]
 fn listops_nodes_follow_the_procedure() {
     // All lengths allowed, so that no choice depends on the length; depth 3 keeps expressions small.
-    let task = task("listops");
-    let recipe = Recipe { lengths: 1..=100_000, listops: ListOps { max_depth: 3, ..ListOps::default() } };
+    let task = task("listops:depth=3");
     let mut random = Random::new(Key::new(5));
     let (mut roots, mut operators, mut arguments, mut digits) = ([0; 2], [0; 4], [0; 9], [0; 10]);
     for _ in 0..40_000 {
         let mut tokens = Vec::new();
-        (task.generate)(&recipe, &mut random, &mut tokens).unwrap();
+        task.task.generate(&(1..=100_000), &mut random, &mut tokens).unwrap();
         roots[usize::from(tokens.len() == 1)] += 1;
         let mut open = Vec::new();
         for &token in &tokens {
@@ -210,7 +208,7 @@ fn listops_nodes_follow_the_procedure() {
 fn listops_label_shares_are_those_of_another_implementation() {
     let data = Dataset::generate(&task("listops"), &DataSettings::default(), 1).unwrap();
     let mut ours = [0usize; 10];
-    data.train.labels.iter().chain(&data.held_out.labels).for_each(|&label| ours[usize::from(label)] += 1);
+    data.train.labels().iter().chain(&data.held_out.labels()).for_each(|&label| ours[usize::from(label)] += 1);
     let total: usize = ours.iter().sum();
     assert_eq!(total, 7000);
     for label in [0, 9] {
@@ -230,7 +228,7 @@ fn lengths_of_a_range_are_uniform_and_sequences_are_padded() {
     let task = task("parity");
     let settings = DataSettings::with_length(Length::Between(20, 40));
     let data = Dataset::generate(&task, &settings, 3).unwrap();
-    assert_eq!(data.width, 40);
+    assert_eq!(data.length, 40);
     let counts = tally(21, data.train.lengths.iter().map(|length| length - 20));
     assert_fits("lengths", &counts, &[1.0; 21]);
     for ((tokens, _), &length) in data.train.iter().zip(&data.train.lengths) {

@@ -60,18 +60,18 @@ fn every_split_is_its_file_in_the_vocabulary_of_all() {
     let all = source.default_sizes();
     assert_eq!(all, Sizes { train: 4, held_out: 2, test: 1 });
     let data = source.dataset(&sizes(all.train, all.held_out, all.test), 1).unwrap();
-    assert_eq!((data.name.as_str(), data.vocabulary, data.classes, data.pad, data.width), ("films", 7, 3, 6, 3));
+    assert_eq!((data.name.as_str(), data.vocabulary, data.classes, data.pad, data.length), ("films", 7, 3, 6, 3));
     // an 0, awful 1, bad 2, film 3, good 4, meh 5; no 0, perhaps 1, yes 2
     assert_eq!(data.train.tokens, [4, 3, 6, 2, 3, 6, 4, 6, 6, 4, 6, 6]);
-    assert_eq!(data.train.labels, [2, 0, 2, 2]);
-    assert_eq!((&data.held_out.tokens[..], &data.held_out.labels[..]), (&[0, 1, 3, 2, 6, 6][..], &[0, 0][..]));
-    assert_eq!((&data.test.tokens[..], &data.test.labels[..]), (&[5, 6, 6][..], &[1][..]));
-    assert_eq!(Audit::new(&data).splits[0].duplicates, 1, "copies within a file are allowed");
+    assert_eq!(data.train.labels(), [2, 0, 2, 2]);
+    assert_eq!((&data.held_out.tokens[..], &data.held_out.labels()[..]), (&[0, 1, 3, 2, 6, 6][..], &[0, 0][..]));
+    assert_eq!((&data.test.tokens[..], &data.test.labels()[..]), (&[5, 6, 6][..], &[1][..]));
+    assert_eq!(Audit::new(&data, &[]).splits[0].duplicates, 1, "copies within a file are allowed");
     assert_eq!(source.dataset(&sizes(9, 9, 9), 2).unwrap(), data, "sizes are upper limits, seeds do not matter");
 
     let fewer = source.dataset(&sizes(3, 1, 0), 1).unwrap();
     assert_eq!((&fewer.train.tokens[..], fewer.held_out.len(), fewer.test.len()), (&data.train.tokens[..9], 1, 0));
-    assert_eq!((fewer.vocabulary, fewer.classes, fewer.width), (7, 3, 3), "those of the whole files");
+    assert_eq!((fewer.vocabulary, fewer.classes, fewer.length), (7, 3, 3), "those of the whole files");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn listops_files_are_checked_in_every_split() {
     assert_eq!((source.vocabulary(), source.classes()), (16, 10), "those of the task, not only what occurs");
     assert_eq!(
         folder.complaint(&tsv("[MAX 3 4 ]", "4"), &tsv("[MIN 3 4 ]", "4"), None),
-        "unseen.txt, line 2, column 12: the label is `4` but the expression's value is 3"
+        "unseen.txt, line 2, column 12: the label is `4`, but by the rule of `listops` it is 3"
     );
 }
 

@@ -6,9 +6,8 @@ use std::io::{BufReader, Cursor, Read};
 
 use common::task;
 use proptest::prelude::*;
-use semfocus_tasks::formats::nested;
 use semfocus_tasks::{
-    DataSettings, Examples, Format, Lines, OwnData, ReadError, Sizes, Tasks, Token, Writer, label_line,
+    DataSettings, Examples, Format, Lines, OwnData, ReadError, Sizes, Tasks, Token, Writer, answer_line, label,
 };
 
 fn parse(bytes: &[u8]) -> Result<OwnData, ReadError> {
@@ -42,9 +41,9 @@ proptest! {
     #[test]
     fn nearly_right_files_never_panic(text in "(Source\tTarget\n)?([0-9(\\[MAXSIN\\]) \t\r]{0,12}(\t[0-9]{1,2})?\n){0,8}") {
         let _ = parse(text.as_bytes());
-        for task in Tasks::standard().iter() {
+        for task in Tasks::standard().examples() {
             for line in text.lines() {
-                if let Err(error) = label_line(task, line) {
+                if let Err(error) = answer_line(&task, line) {
                     prop_assert!(error.column >= 1 && error.column <= line.chars().count() + 1);
                 }
             }
@@ -55,13 +54,13 @@ proptest! {
 #[test]
 fn own_data_with_ids() {
     let data = parse(b"0 3 1\t1\n2 2\t0\n").unwrap();
-    assert_eq!((data.name.as_str(), data.len(), data.width(), data.pad()), ("mine", 2, 3, 4));
+    assert_eq!((data.name.as_str(), data.len(), data.length(), data.pad()), ("mine", 2, 3, 4));
     assert_eq!(data.classes, ["0", "1"]);
     let examples: Vec<(&[Token], u16)> = data.iter().collect();
     assert_eq!(examples, [(&[0, 3, 1][..], 1), (&[2, 2][..], 0)]);
     let all = data.dataset(&with_sizes(2, 2, 2), 1);
     assert_eq!(all.train.len() + all.held_out.len() + all.test.len(), 2);
-    assert_eq!((all.vocabulary, all.classes, all.pad, all.width), (5, 2, 4, 3));
+    assert_eq!((all.vocabulary, all.classes, all.pad, all.length), (5, 2, 4, 3));
 }
 
 #[test]
@@ -73,8 +72,8 @@ fn own_data_with_words_has_ids_by_order_not_by_line() {
     assert_eq!(examples, [(&[2, 1][..], 1), (&[0, 1][..], 0), (&[3, 2][..], 1)]);
     let mut text = Vec::new();
     let writer = data.writer(Format::Text).unwrap();
-    data.iter().for_each(|(tokens, label)| writer.example(tokens, label, &mut text).unwrap());
-    assert_eq!(parse(&text).unwrap(), data);
+    data.iter().for_each(|(tokens, class)| writer.example(tokens, &label(class), &mut text).unwrap());
+    assert_eq!(parse(&text).unwrap().checksum(), data.checksum());
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn copies_stay_in_one_split() {
     let data = parse(text.as_bytes()).unwrap();
     let all = data.dataset(&with_sizes(10_000, 10_000, 10_000), 3);
     assert_eq!(all.train.len() + all.held_out.len() + all.test.len(), 2000);
-    assert!(semfocus_tasks::Audit::new(&all).overlaps.iter().all(|overlap| overlap.sequences == 0));
+    assert!(semfocus_tasks::Audit::new(&all, &[]).overlaps.iter().all(|overlap| overlap.sequences == 0));
     assert!(all.held_out.len() > 100 && all.test.len() > 50);
     let without_test = data.dataset(&with_sizes(10_000, 10_000, 0), 3);
     assert!(without_test.test.is_empty());
@@ -124,24 +123,28 @@ fn mistakes_are_shown_with_line_and_column() {
 fn interchange_files_are_checked() {
     let tsv = |source: &str, target: &str| format!("Source\tTarget\n{source}\t{target}\n");
     let data = parse(tsv("( ( ( [MAX 3 ) 4 ) ] )", "4").replace('\n', "\r\n").as_bytes()).unwrap();
-    assert!(data.is_listops);
     assert_eq!(data.iter().next().unwrap(), (&[11, 3, 4, 14][..], 4));
     assert_eq!((data.pad(), data.classes.len()), (15, 10));
-    assert_eq!(parse(tsv("[MAX 3 4 ]", "4").as_bytes()).unwrap(), data, "round brackets do not matter");
+    assert_eq!(
+        parse(tsv("[MAX 3 4 ]", "4").as_bytes()).unwrap().checksum(),
+        data.checksum(),
+        "round brackets do not matter"
+    );
     let line = |rest: &str| format!("mine.txt, line 2, column {rest}");
     assert_eq!(complaint(&tsv("( [MAX 3 4 ]", "4")), line("13: 1 `(` without a matching `)`"));
     assert_eq!(complaint(&tsv("[MAX 3 ) 4 ]", "4")), line("8: `)` without a matching `(`"));
     assert_eq!(complaint(&tsv("[MAX 3 4", "4")), line("9: ends too early: [MAX at token 1 lacks its `]`"));
     assert_eq!(complaint(&tsv("[MAX 3 ] ]", "4")), line("10: the expression was complete before this token"));
     assert_eq!(complaint(&tsv("[MAX 3 4 ] 5", "4")), line("12: the expression was complete before this token"));
-    assert_eq!(complaint(&tsv("[MAX 3 four ]", "4")), line("8: `four` is not a symbol of ListOps"));
-    assert_eq!(complaint(&tsv("[MAX 3 4 ]", "3")), line("12: the label is `3` but the expression's value is 4"));
+    assert_eq!(complaint(&tsv("[MAX 3 four ]", "4")), line("8: `four` is not a symbol of `listops`"));
+    assert_eq!(complaint(&tsv("[MAX 3 4 ]", "3")), line("12: the label is `3`, but by the rule of `listops` it is 4"));
     assert_eq!(complaint("Source\tTarget\n"), "mine.txt: has no examples");
 }
 
 #[test]
 fn nesting_is_that_of_the_interchange_format() {
-    let text = |tokens: &[Token]| nested(tokens);
+    let listops = task("listops");
+    let text = |tokens: &[Token]| listops.task.interchange(tokens).unwrap();
     assert_eq!(text(&[11, 3, 4, 14]), "( ( ( [MAX 3 ) 4 ) ] )");
     assert_eq!(text(&[7]), "7");
     let inner = "( ( ( [SM 1 ) 2 ) ] )";
@@ -151,33 +154,33 @@ fn nesting_is_that_of_the_interchange_format() {
 
 #[test]
 fn what_is_written_is_read_again() {
-    for task in Tasks::standard().iter() {
+    for task in Tasks::standard().examples() {
         for format in [Format::Tokens, Format::Text, Format::Tsv] {
             let settings = DataSettings::default();
-            let Ok(writer) = Writer::new(task, format, task.length_for(&settings).width()) else {
-                assert!(format == Format::Tsv && ["modular-arithmetic", "solve-equation"].contains(&task.name));
+            let Ok(writer) = Writer::new(&task, format, task.length_for(&settings).max()) else {
+                assert!(format == Format::Tsv && ["modular-arithmetic", "solve-equation"].contains(&task.name()));
                 continue;
             };
             let examples: Vec<_> =
-                Examples::new(task, &settings, 5, None).unwrap().take(50).map(Result::unwrap).collect();
+                Examples::new(&task, &settings, 5, None).unwrap().take(50).map(Result::unwrap).collect();
             let mut file = Vec::new();
             writer.header(&mut file).unwrap();
-            examples.iter().for_each(|e| writer.example(&e.tokens, e.label, &mut file).unwrap());
+            examples.iter().for_each(|e| writer.example(&e.tokens, &e.answers, &mut file).unwrap());
             let own = parse(&file).unwrap();
             assert_eq!(own.len(), 50);
-            for (example, (tokens, label)) in examples.iter().zip(own.iter()) {
-                assert_eq!(own.classes[usize::from(label)], example.label.to_string());
+            for (example, (tokens, class)) in examples.iter().zip(own.iter()) {
+                assert_eq!(label(own.classes[usize::from(class)].parse().unwrap()), example.answers);
                 let symbols: Vec<&str> = tokens.iter().map(|&t| own.alphabet[usize::from(t)].as_str()).collect();
                 if format == Format::Tokens {
                     let sequence = &tokens[..example.tokens.len()];
                     assert_eq!(sequence, example.tokens);
                     assert!(tokens[example.tokens.len()..].iter().all(|&t| t == task.pad()));
                     let line = symbols.join(" ");
-                    assert_eq!(label_line(task, &line), Ok(example.label));
+                    assert_eq!(answer_line(&task, &line), Ok(example.answers.clone()));
                 } else {
                     assert_eq!(symbols.join(" "), task.written(&example.tokens));
                 }
-                if format == Format::Tsv && task.name == "listops" {
+                if format == Format::Tsv && task.name() == "listops" {
                     assert_eq!(tokens, example.tokens);
                 }
             }
@@ -221,8 +224,8 @@ fn files_that_cannot_be_read() {
 #[test]
 fn labels_of_lines() {
     let parity = task("parity");
-    assert_eq!(label_line(&parity, "1 0  1 1 2 2\t0"), Ok(1));
-    let complaint = |line: &str| label_line(&parity, line).map_err(|e| (e.column, e.reason)).unwrap_err();
+    assert_eq!(answer_line(&parity, "1 0  1 1 2 2\t0"), Ok(label(1)));
+    let complaint = |line: &str| answer_line(&parity, line).map_err(|e| (e.column, e.reason)).unwrap_err();
     assert_eq!(complaint("1 0 x 1"), (5, "expected the id of a token, not `x`".to_owned()));
     assert_eq!(complaint("1 0  2 1").0, 6);
     assert_eq!(complaint("").1, "the line has no tokens");
@@ -314,7 +317,7 @@ fn a_header_is_no_example_and_this_is_said() {
     );
     // Even if its one example is in the share of a test split that nobody asked for.
     for test in [0, 100] {
-        let audit = semfocus_tasks::Audit::new(&other.dataset(&with_sizes(100, 100, test), 1));
+        let audit = semfocus_tasks::Audit::new(&other.dataset(&with_sizes(100, 100, test), 1), &[]);
         assert_eq!(audit.class_names, ["0", "1", "sentiment"]);
         let found = audit.findings.iter().any(|found| found.contains("the class `sentiment` has at most one example"));
         assert!(found, "{:?}", audit.findings);

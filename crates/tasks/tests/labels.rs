@@ -4,10 +4,9 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{all_sequences, draw, task};
+use common::{Classify, all_sequences, draw, task};
 use proptest::prelude::*;
-use semfocus_tasks::Recipe;
-use semfocus_tasks::{Label, ListOps, Tasks, Token};
+use semfocus_tasks::{Label, Tasks, Token, single_label};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -16,10 +15,9 @@ proptest! {
     #[test]
     fn generator_and_evaluator_agree(seed: u64, which in 0usize..9, low in 4usize..70, more in 0usize..30) {
         let tasks = Tasks::standard();
-        let task = tasks.iter().nth(which).unwrap();
-        let lengths = low..=low + if task.name == "listops" { more + 20 } else { more };
-        let recipe = Recipe { lengths: lengths.clone(), listops: ListOps::default() };
-        let (tokens, constructed) = draw(task, &recipe, seed);
+        let task = tasks.examples().nth(which).unwrap();
+        let lengths = low..=low + if task.name() == "listops" { more + 20 } else { more };
+        let (tokens, constructed) = draw(&task, &lengths, seed);
         prop_assert_eq!(task.label(&tokens), Ok(constructed));
         prop_assert!(lengths.contains(&tokens.len()));
         prop_assert!(tokens.iter().all(|&token| usize::from(token) < task.vocabulary()));
@@ -32,11 +30,11 @@ proptest! {
     /// No sequence of numbers makes an evaluator panic, and its error points into the sequence or just behind its end.
     #[test]
     fn any_tokens_are_judged_without_panic(tokens in prop::collection::vec(0u16..20, 0..40)) {
-        for task in Tasks::standard().iter() {
+        for task in Tasks::standard().examples() {
             match task.label(&tokens) {
                 Ok(label) => {
                     prop_assert!(usize::from(label) < task.classes.len());
-                    prop_assert!(!(task.explain)(task.without_padding(&tokens)).is_empty());
+                    prop_assert!(!task.task.explain(task.without_padding(&tokens)).is_empty());
                 }
                 Err(illegal) => prop_assert!(illegal.index <= tokens.len() && !illegal.reason.is_empty()),
             }
@@ -58,8 +56,8 @@ fn brute_force(name: &str, longest: usize, generated_length: usize, expected: im
             }
         }
     }
-    let recipe = Recipe { lengths: generated_length..=generated_length, listops: ListOps::default() };
-    let drawn: BTreeSet<Vec<Token>> = (0..30_000).map(|seed| draw(&task, &recipe, seed).0).collect();
+    let lengths = generated_length..=generated_length;
+    let drawn: BTreeSet<Vec<Token>> = (0..30_000).map(|seed| draw(&task, &lengths, seed).0).collect();
     assert_eq!(drawn, legal, "{name} generates all legal sequences of length {generated_length} and no others");
 }
 
@@ -258,8 +256,7 @@ fn listops_by_brute_force() {
         }
     }
     for seed in 0..300 {
-        let recipe = Recipe { lengths: 50..=400, listops: ListOps::default() };
-        let (tokens, label) = draw(&task, &recipe, seed);
+        let (tokens, label) = draw(&task, &(50..=400), seed);
         assert_eq!(listops_value(&mut &tokens[..]), Some(label));
     }
 }
@@ -270,8 +267,8 @@ fn labels_made_by_the_independent_script() {
     for line in include_str!("independent/fixture.tsv").lines().filter(|line| !line.starts_with(['#'])) {
         let [name, sequence, label] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("three columns: {line}") };
         if name != "listops-shares" {
-            let got = semfocus_tasks::label_line(&task(name), sequence).unwrap();
-            assert_eq!(got.to_string(), label, "{line}");
+            let got = semfocus_tasks::answer_line(&task(name), sequence).unwrap();
+            assert_eq!(single_label(&got).unwrap().to_string(), label, "{line}");
             checked += 1;
         }
     }
@@ -360,13 +357,13 @@ fn deep_expressions_do_not_exhaust_the_stack() {
 
 #[test]
 fn every_task_is_described_completely() {
-    for task in Tasks::standard().iter() {
-        for text in [task.summary, task.tests, task.source] {
-            assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", task.name);
+    for task in Tasks::standard().examples() {
+        for text in [task.info.summary, task.info.tests, task.info.source] {
+            assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", task.name());
         }
         assert!(task.alphabet.iter().all(|s| !s.text.contains([' ', '\t']) && !s.text.is_empty()));
-        let texts: BTreeSet<&str> = task.alphabet.iter().map(|s| s.text).collect();
-        assert_eq!(texts.len(), task.alphabet.len(), "symbols of {} are distinct", task.name);
+        let texts: BTreeSet<&str> = task.alphabet.iter().map(|s| &*s.text).collect();
+        assert_eq!(texts.len(), task.alphabet.len(), "symbols of {} are distinct", task.name());
         for (id, class) in task.classes.iter().enumerate() {
             assert_eq!(class.text, id.to_string(), "classes are written as their ids");
         }

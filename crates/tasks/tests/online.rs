@@ -28,11 +28,11 @@ fn sequences(split: &Split, pad: Token) -> HashSet<Vec<Token>> {
 #[test]
 fn bytes_never_change() {
     let mut found = String::new();
-    for task in Tasks::standard().iter() {
-        let source = source(task.name);
-        let settings = settings(task.name, 20);
+    for task in Tasks::standard().examples() {
+        let source = source(task.name());
+        let settings = settings(task.name(), 20);
         let sums = [0, 1, 1 << 40].map(|step| source.draw(&settings, 1, step, 7).unwrap().checksum());
-        found += &format!("{} {:016x} {:016x} {:016x}\n", task.name, sums[0], sums[1], sums[2]);
+        found += &format!("{} {:016x} {:016x} {:016x}\n", task.name(), sums[0], sums[1], sums[2]);
     }
     assert_eq!(found, PINNED, "\n{found}");
 }
@@ -59,7 +59,7 @@ fn a_step_depends_on_its_number_and_the_seed_alone() {
     assert_eq!(distinct.len(), 20, "every step has examples of its own");
     assert_ne!(source.draw(&settings, 4, 17, 25).unwrap(), steps[17], "another seed, other examples");
     // A smaller batch is the beginning of a larger one, and the seed of the data takes precedence.
-    assert_eq!(source.draw(&settings, 3, 17, 10).unwrap().labels, steps[17].labels[..10]);
+    assert_eq!(source.draw(&settings, 3, 17, 10).unwrap().labels(), steps[17].labels()[..10]);
     let fixed = DataSettings { seed: Some(3), ..settings.clone() };
     assert_eq!(source.draw(&fixed, 99, 17, 25).unwrap(), steps[17]);
     // What is measured is the data set that there would be without online training.
@@ -69,30 +69,30 @@ fn a_step_depends_on_its_number_and_the_seed_alone() {
 
 #[test]
 fn a_thousand_steps_share_no_sequence_with_held_out_and_test() {
-    for task in Tasks::standard().iter() {
+    for task in Tasks::standard().examples() {
         // At length 8 some tasks have only a few hundred sequences, which come up again and again.
         for length in [8, 20] {
-            let (source, settings) = (source(task.name), settings(task.name, length));
-            let data = match Dataset::generate(task, &settings, 5) {
+            let (source, settings) = (source(task.name()), settings(task.name(), length));
+            let data = match Dataset::generate(&task, &settings, 5) {
                 Ok(data) => data,
                 // Too few for 500 different ones in every split.
-                Err(_) if task.distinct => continue,
-                Err(error) => panic!("{}: {error}", task.name),
+                Err(_) if task.task.is_distinct() => continue,
+                Err(error) => panic!("{}: {error}", task.name()),
             };
             let [train, held_out, test] = data.splits().map(|(_, split)| sequences(split, data.pad));
             let mut drawn = HashSet::new();
             for step in 0..1000 {
                 let batch = source.draw(&settings, 5, step, 25).unwrap();
-                assert_eq!((batch.len(), batch.width), (25, data.width));
-                for ((tokens, label), length) in batch.iter().zip(&batch.lengths) {
-                    assert_eq!(task.label(tokens), Ok(label));
+                assert_eq!((batch.len(), batch.length), (25, data.length));
+                for ((tokens, answers), length) in batch.iter().zip(&batch.lengths) {
+                    assert_eq!(task.answers(tokens).unwrap(), answers);
                     assert!(tokens[*length..].iter().all(|&token| token == data.pad));
                 }
                 drawn.extend(sequences(&batch, data.pad));
             }
-            assert!(drawn.is_disjoint(&held_out) && drawn.is_disjoint(&test), "{} at length {length}", task.name);
+            assert!(drawn.is_disjoint(&held_out) && drawn.is_disjoint(&test), "{} at length {length}", task.name());
             assert!(drawn.iter().all(|tokens| SplitName::for_sequence(5, tokens) == SplitName::Train));
-            assert!(drawn.len() >= train.len().min(100), "{}: {} sequences", task.name, drawn.len());
+            assert!(drawn.len() >= train.len().min(100), "{}: {} sequences", task.name(), drawn.len());
         }
     }
 }
@@ -111,7 +111,12 @@ fn labels_are_as_frequent_as_in_the_training_split() {
     let (source, settings) = (source("cycle-navigation"), settings("cycle-navigation", 30));
     let mut counts = [0f64; 5];
     for step in 0..400 {
-        source.draw(&settings, 2, step, 25).unwrap().labels.iter().for_each(|&label| counts[usize::from(label)] += 1.0);
+        source
+            .draw(&settings, 2, step, 25)
+            .unwrap()
+            .labels()
+            .iter()
+            .for_each(|&label| counts[usize::from(label)] += 1.0);
     }
     // Five positions, 2,000 each; chi-squared with 4 degrees of freedom exceeds 18.5 once in a thousand times.
     let chi2: f64 = counts.iter().map(|count| (count - 2000.0).powi(2) / 2000.0).sum();

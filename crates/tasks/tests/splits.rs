@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use common::task;
 use semfocus_tasks::{
-    DataSettings, Dataset, Examples, FileSet, Length, ListOps, Sizes, Source, SplitName, Tasks, Token,
+    DataSettings, Dataset, Examples, FileSet, Length, Sizes, Source, SplitName, Tasks, Token, single_label,
 };
 
 fn small(length: Option<Length>) -> DataSettings {
@@ -17,19 +17,25 @@ fn small(length: Option<Length>) -> DataSettings {
 #[test]
 fn bytes_never_change() {
     let mut found = String::new();
-    for task in Tasks::standard().iter() {
-        let by_default = Dataset::generate(task, &small(None), 1).unwrap();
-        let ranged = Length::Between(21, if task.name == "listops" { 90 } else { 33 });
-        let ranged = Dataset::generate(task, &small(Some(ranged)), 2).unwrap();
-        let mut free = Examples::new(task, &small(None), 3, None).unwrap();
+    for task in Tasks::standard().examples() {
+        let by_default = Dataset::generate(&task, &small(None), 1).unwrap();
+        let ranged = Length::Between(21, if task.name() == "listops" { 90 } else { 33 });
+        let ranged = Dataset::generate(&task, &small(Some(ranged)), 2).unwrap();
+        let mut free = Examples::new(&task, &small(None), 3, None).unwrap();
         let free: u64 = (0..100).fold(0, |sum, _| {
             let example = free.draw().unwrap();
-            let label = u64::from(example.label);
+            let label = u64::from(single_label(&example.answers).unwrap());
             example.tokens.iter().fold(sum, |sum: u64, &t| sum.wrapping_mul(31).wrapping_add(u64::from(t))) ^ label
         });
         let sums = [&by_default.train, &by_default.held_out, &by_default.test, &ranged.train].map(|s| s.checksum());
-        found +=
-            &format!("{} {:016x} {:016x} {:016x} {:016x} {free:016x}\n", task.name, sums[0], sums[1], sums[2], sums[3]);
+        found += &format!(
+            "{} {:016x} {:016x} {:016x} {:016x} {free:016x}\n",
+            task.name(),
+            sums[0],
+            sums[1],
+            sums[2],
+            sums[3]
+        );
     }
     assert_eq!(found, include_str!("checksums.txt"), "\n{found}");
 }
@@ -46,10 +52,10 @@ fn sequences(data: &Dataset, split: SplitName) -> HashSet<Vec<Token>> {
 #[test]
 fn splits_share_no_sequence_also_where_sequences_are_few() {
     let short = [None, Some(Length::Exactly(8)), Some(Length::Between(5, 9))];
-    for task in Tasks::standard().iter().filter(|task| task.name != "listops") {
+    for task in Tasks::standard().examples().filter(|task| task.name() != "listops") {
         for length in short {
             for seed in 0..5 {
-                let data = Dataset::generate(task, &small(length), seed).unwrap();
+                let data = Dataset::generate(&task, &small(length), seed).unwrap();
                 let [train, held_out, test] = SplitName::ALL.map(|split| sequences(&data, split));
                 assert!(train.is_disjoint(&held_out) && train.is_disjoint(&test) && held_out.is_disjoint(&test));
                 assert_eq!((data.train.len(), data.held_out.len(), data.test.len()), (300, 200, 100));
@@ -62,7 +68,7 @@ fn splits_share_no_sequence_also_where_sequences_are_few() {
 fn listops_has_the_lengths_and_no_expression_twice() {
     let task = task("listops");
     let data = Dataset::generate(&task, &DataSettings::default(), 4).unwrap();
-    assert_eq!((data.width, data.vocabulary, data.classes, data.pad), (600, 16, 10, 15));
+    assert_eq!((data.length, data.vocabulary, data.classes, data.pad), (600, 16, 10, 15));
     let lengths = data.train.lengths.iter().chain(&data.held_out.lengths);
     assert!(lengths.clone().all(|&length| 500 < length && length < 600));
     assert!(lengths.clone().any(|&length| length < 510) && lengths.clone().any(|&length| length > 590));
@@ -84,20 +90,20 @@ fn listops_has_the_lengths_and_no_expression_twice() {
 
 #[test]
 fn a_split_does_not_depend_on_the_sizes() {
-    for task in Tasks::standard().iter() {
+    for task in Tasks::standard().examples() {
         let few = Dataset::generate(
-            task,
+            &task,
             &DataSettings { sizes: Sizes { train: 20, held_out: 10, test: 0 }, ..small(None) },
             7,
         );
-        let (few, many) = (few.unwrap(), Dataset::generate(task, &small(None), 7).unwrap());
-        assert_eq!(few.train.tokens, many.train.tokens[..20 * many.width], "{}", task.name);
-        assert_eq!(few.held_out.labels, many.held_out.labels[..10]);
+        let (few, many) = (few.unwrap(), Dataset::generate(&task, &small(None), 7).unwrap());
+        assert_eq!(few.train.tokens, many.train.tokens[..20 * many.length], "{}", task.name());
+        assert_eq!(few.held_out.labels(), many.held_out.labels()[..10]);
         let tested = DataSettings { sizes: Sizes { train: 20, held_out: 10, test: 30 }, ..small(None) };
-        let tested = Dataset::generate(task, &tested, 7).unwrap();
+        let tested = Dataset::generate(&task, &tested, 7).unwrap();
         assert_eq!((&tested.train, &tested.held_out), (&few.train, &few.held_out), "whatever the size of test");
-        assert_eq!((few.test.len(), &tested.test.tokens[..]), (0, &many.test.tokens[..30 * many.width]));
-        let other = Dataset::generate(task, &small(None), 8).unwrap();
+        assert_eq!((few.test.len(), &tested.test.tokens[..]), (0, &many.test.tokens[..30 * many.length]));
+        let other = Dataset::generate(&task, &small(None), 8).unwrap();
         assert_ne!(other.train, many.train, "another seed, other data");
     }
 }
@@ -147,15 +153,11 @@ fn impossible_settings_are_explained() {
         complaint("listops", length("30..31")),
         "no length lies strictly between the bounds of `30..31`; `listops` excludes both"
     );
-    let parameters = |listops: ListOps| DataSettings { listops, ..DataSettings::default() };
-    let shallow = ListOps { max_depth: 2, ..ListOps::default() };
-    assert!(
-        complaint("listops", parameters(shallow)).starts_with("`listops` found no expression of length 500..600 in")
-    );
-    let wrong = ListOps { operator_probability: f64::NAN, ..ListOps::default() };
-    assert_eq!(complaint("listops", parameters(wrong)), "`operator_probability` must be from 0 to 1, got NaN");
-    let wrong = ListOps { max_args: 1, ..ListOps::default() };
-    assert_eq!(complaint("listops", parameters(wrong)), "`max_args` must be from 2 to 1000, got 1");
+    let shallow = complaint("listops:depth=2", DataSettings::default());
+    assert!(shallow.starts_with("`listops:depth=2` found no expression of length 500..600 in"), "{shallow}");
+    let wrong = |text: &str| Tasks::standard().find(text).unwrap_err().to_string();
+    assert!(wrong("listops:operators=1.5").contains("`operators` in `listops:operators=1.5` must be at most 1"));
+    assert!(wrong("listops:args=1").contains("must be at least 2"));
 }
 
 #[test]
@@ -182,5 +184,24 @@ fn unknown_names_are_explained() {
         complaint("modular-arithmetics"),
         "unknown task `modular-arithmetics`; did you mean `modular-arithmetic`?"
     );
-    assert!(complaint("chess").contains("the tasks are `listops`, `parity`"), "{}", complaint("chess"));
+    assert!(
+        complaint("chess").contains("unknown task `chess`; known are `listops`, `parity`"),
+        "{}",
+        complaint("chess")
+    );
+}
+
+/// Values belong to the task, so that one thing is written in one way.
+#[test]
+fn values_change_the_data_and_have_one_spelling() {
+    let spelled = |text: &str| task(text).spec.to_string();
+    assert_eq!(spelled("listops:depth=10,args=10"), "listops", "defaults are left out");
+    assert_eq!(spelled("listops:operators=0.50,depth=05"), "listops:depth=5,operators=0.5");
+    let settings = small(Some(Length::Between(4, 60)));
+    let data = |text: &str| Dataset::generate(&task(text), &settings, 1).unwrap();
+    assert_eq!(data("listops:depth=10").train, data("listops").train);
+    assert_ne!(data("listops:depth=3").train, data("listops").train);
+    let is_flat = |tokens: &[Token]| tokens.iter().filter(|&&token| (10..14).contains(&token)).count() <= 1;
+    assert!(data("listops:depth=2").train.iter().all(|(tokens, _)| is_flat(tokens)));
+    assert!(!data("listops").train.iter().all(|(tokens, _)| is_flat(tokens)));
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use semfocus::burn::tensor::{Bool, Tensor};
-use semfocus::nn::{Family, Mechanism, MechanismInfo, Parameter, Row, RowRule, Selection, Site};
+use semfocus::nn::{Family, LayerContext, Mechanism, MechanismInfo, Parameter, Row, RowRule, Selection};
 
 // [definition]
 /// `within:m`: every query keeps the keys whose score is at most `m` below its best one, as many as there are.
@@ -14,8 +14,8 @@ pub(crate) struct Within {
 }
 
 impl Mechanism for Within {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        let scores = site.hide(scores.clone(), f32::NEG_INFINITY); // of keys that a query does not see, in causal models
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        let scores = context.hide(scores.clone(), f32::NEG_INFINITY); // of keys that a query does not see, in causal models
         let best = scores.clone().max_dim(3); // [batch, heads, queries, 1]
         scores.greater_equal(best - self.margin)
     }

@@ -82,10 +82,10 @@ fn lists_completions_and_messages_know_the_mechanism_and_the_task() {
     assert!(own_lab(folder, &["list", "tasks"]).contains("majority"));
     assert!(own_lab(folder, &["data", "show", "majority"]).contains("of 7 bits are ones"));
     // The evaluator rejects what the generator makes of an even length: an error, not a page without examples.
-    let (code, _, err) = attempt(folder, &["data", "show", "majority", "--length", "8"]);
-    assert!(code == Some(1) && err.contains("the number of bits must be odd"), "{err}");
+    let (code, _, err) = attempt(folder, &["data", "show", "majority:of=1"]);
+    assert!(code == Some(1) && err.contains("`of` in `majority:of=1` must be at least 2"), "{err}");
     let script = own_lab(folder, &["completions", "bash"]);
-    assert!(script.contains("within:2") && script.contains("majority") && script.contains("own-lab"));
+    assert!(script.contains("within:2") && script.contains("majority:of=") && script.contains("own-lab"));
     let (code, _, err) = attempt(folder, &["run", "even-pairs", "--mechanisms", "full,wihtin:2", "--smoke"]);
     assert!(code == Some(2) && err.contains("did you mean `within:2`?"), "{err}");
     let (code, _, err) = attempt(folder, &["data", "show", "majorty"]);

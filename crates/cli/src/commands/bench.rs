@@ -9,7 +9,7 @@ use clap::Args as ClapArgs;
 use semfocus_core::MechanismList;
 use semfocus_lab::estimate::random_batch;
 use semfocus_lab::{Device, Lab};
-use semfocus_nn::{Encoder, InstructionSet, ModelConfig, Pass, cost, train};
+use semfocus_nn::{Encoder, InstructionSet, ModelConfig, Pass, conformance, cost, train};
 use serde::Serialize;
 
 use crate::Error;
@@ -151,7 +151,7 @@ fn measure(
     let with_globals = length + attention.spec.globals;
     let flops = cost::flops(&config, &attention.clone().into(), with_globals);
     let mechanism = attention.spec.to_string();
-    let model = Encoder::new(config, attention, 1, &device)?.with_stand_ins();
+    let model = conformance::with_stand_ins(Encoder::new(config, attention, 1, &device)?);
     let mut model = Some(model);
 
     let batch = random_batch(&batch_config, BATCH, length);

@@ -8,7 +8,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use clap::Args as ClapArgs;
 use semfocus_lab::{Lab, TrainedModel};
 use semfocus_nn::Pass;
-use semfocus_store::{CheckpointName, TrialFolder};
+use semfocus_store::{CheckpointName, TrialReader};
 use serde::Serialize;
 
 use crate::output::emit;
@@ -41,7 +41,7 @@ struct Prediction {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    let folder = TrialFolder::find(&args.trial)?;
+    let folder = TrialReader::find(&args.trial)?;
     let name = if args.best { CheckpointName::Best } else { CheckpointName::Last };
     let trained = TrainedModel::read(lab, &args.device.device, &folder, name)?;
     let device = args.device.device.plain();

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_analysis::theory::pairs::{Row, table};
+use semfocus_core::measurement::{self, Count};
 use semfocus_core::study::seed_name;
 use semfocus_core::{BASELINE, Point, TrialSettings};
-use semfocus_lab::Lab;
-use semfocus_lab::jobs::{Job, Probe};
+use semfocus_lab::jobs::Probe;
+use semfocus_lab::{Lab, ModelRef};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
-use crate::models::{ModelArgs, Target, labelled, mechanism_width, run_jobs};
+use crate::execute::{Execution, as_jobs};
+use crate::models::{ModelArgs, labelled, mechanism_width};
 use crate::output::emit;
 use crate::text::rows_by_point;
 use crate::{Error, Exit};
@@ -23,8 +25,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     models: ModelArgs,
     /// Training examples to use
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
-    samples: u32,
+    #[arg(long, value_name = "N", default_value_t = measurement::Probe::default().samples)]
+    samples: Count<1>,
     /// Show every layer even if there are several trials
     #[arg(long)]
     layers: bool,
@@ -65,37 +67,40 @@ struct Pair {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    let targets = args.models.targets(lab, usize::MAX)?;
-    let probe = |target: &Target| Probe::new(target.trained.clone(), target.folder.clone(), args.samples as usize);
-    let jobs: Vec<Probe> = targets.iter().map(probe).collect();
-    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
-    if let Some(exit) = run_jobs(lab, &args.models, &jobs, "models", None)? {
+    let models = args.models.choice(measurement::Probe::default().models);
+    let options = measurement::Probe { models, samples: args.samples };
+    let models = args.models.models(lab, &options.models)?;
+    let jobs: Vec<Probe> = Probe::all(&options, &models).into_iter().map(Probe::again).collect();
+    args.models.execute(lab, |execution| measure(jobs, execution, args.layers, args.json, out))
+}
+
+/// Makes probes, and prints what is on record then.
+pub(crate) fn measure(
+    jobs: Vec<Probe>,
+    execution: &Execution<'_>,
+    layers: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Error> {
+    if let Some(exit) = execution.one_by_one(&as_jobs(&jobs), None)? {
         return Ok(exit);
     }
-    let probes = targets.into_iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+    let probes = jobs.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
     let pairs = pairs(&probes);
-    let layers = args.layers || probes.len() == 1;
+    let layers = layers || probes.len() == 1;
     let report = Report { quantiles: QUANTILES, probes, pairs };
-    emit(out, args.json, &report, |out| print(&report, layers, out))?;
+    emit(out, json, &report, |out| print(&report, layers, out))?;
     Ok(Exit::Done)
 }
 
-/// The jobs for several processes that share them: what one has probed is not probed again.
-pub(crate) fn jobs(args: &Args, lab: &Lab) -> Result<Vec<Box<dyn Job>>, Error> {
-    let once = |target: Target| Probe::new(target.trained, target.folder, args.samples as usize).once();
-    let targets = args.models.targets(lab, usize::MAX)?;
-    Ok(targets.into_iter().map(|target| Box::new(once(target)) as Box<dyn Job>).collect())
-}
-
 /// The probe that was just recorded for a model.
-fn entry(target: Target) -> Result<Entry, Error> {
-    let (settings, epoch) = (target.trained.trial.settings, target.trained.epoch);
-    let record = target.folder.probes()?.into_iter().find(|record| record.epoch == epoch);
-    let record = record.ok_or_else(|| format!("{} has no probe of epoch {epoch}", target.folder.path().display()))?;
+fn entry(job: &Probe) -> Result<Entry, Error> {
+    let ModelRef { folder, settings, point, .. } = job.model().clone();
+    let record = job.record()?;
+    let record = record.ok_or_else(|| format!("{} has no such probe", folder.path().display()))?;
     let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
     let lipschitz = Profile::from_record(&record);
-    let (trial, point) = (target.folder.path().to_owned(), target.point);
-    Ok(Entry { trial, mechanism, point, seed, settings, record, lipschitz })
+    Ok(Entry { trial: folder.path().to_owned(), mechanism, point, seed, settings, record, lipschitz })
 }
 
 /// Pairs each model of another mechanism with the full-attention model whose other settings are the same.
@@ -156,9 +161,7 @@ fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out)?;
     writeln!(out, "{mechanism}, seed {}, by layer; shares of relevant keys / of random keys", seed_name(*seed))?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
-    for (number, (layer, norms)) in
-        record.layers.iter().zip(record.norms.iter().flat_map(|norms| &norms.layers)).enumerate()
-    {
+    for (number, (layer, norms)) in record.layers.iter().zip(&record.norms.layers).enumerate() {
         let LayerRecord { all, relevance, .. } = layer;
         let shares = relevance.map_or_else(Default::default, |r| {
             [(r.precision, r.random_precision), (r.recall, r.random_recall), (r.mass, r.random_precision)]

@@ -10,6 +10,7 @@ use semfocus_store::Store;
 use serde::Serialize;
 
 use super::compare::GoalArgs;
+use super::run::show;
 use crate::damage::left_out;
 use crate::output::emit;
 use crate::talk::say;
@@ -37,8 +38,8 @@ struct Report {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(&args.dir)?;
-    let evidence = Evidence::read_all(&store, args.goal.get())?;
-    let Written { page, figures, tables, missing } = semfocus_report::write(&store, &evidence)?;
+    let evidence = Evidence::read(&store, args.goal.get())?;
+    let Written { page, figures, tables, missing, damage } = semfocus_report::write(&store, &evidence)?;
     let report = Report { page, figures, tables, missing };
     emit(out, args.json, &report, |out| {
         let Report { page, figures, tables, .. } = &report;
@@ -51,9 +52,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         }
         Ok(())
     })?;
+    if !args.json {
+        out.flush()?;
+        show(&evidence.experiment, &args.dir);
+    }
     if missing > 0 {
         let are = if missing == 1 { "is" } else { "are" };
         say!("{} {are} not finished; the report says which", counted(missing, "trial"));
     }
-    Ok(left_out(&args.dir, &evidence.damage))
+    Ok(left_out(&args.dir, &[evidence.damage, damage].concat()))
 }

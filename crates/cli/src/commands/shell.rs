@@ -75,7 +75,11 @@ fn add_fish_values(name: &str, condition: &str, command: &Command, script: &mut 
 fn with_names(command: Command, lab: &Lab) -> Command {
     let experiments: Vec<String> = presets().iter().map(|preset| preset.name.clone()).collect();
     let mechanisms: Vec<String> = lab.mechanisms.iter().map(|info| info.example().to_string()).collect();
-    let tasks: Vec<String> = lab.tasks.iter().map(|task| task.name.to_owned()).collect();
+    let mut tasks = Vec::new();
+    for task in lab.tasks.iter() {
+        tasks.push(task.example().to_string());
+        tasks.extend(task.parameters.iter().map(|parameter| format!("{}:{}=", task.name, parameter.name)));
+    }
     let settings: Vec<String> = settings::all()
         .iter()
         .filter(|setting| !["mechanism", "seed"].contains(&setting.path))

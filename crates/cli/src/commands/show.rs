@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
 use semfocus_core::study::seed_name;
 use semfocus_core::{EpochRecord, Origin, TrialSettings, settings};
-use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialFolder};
+use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialReader};
 use serde::Serialize;
 
 use crate::damage::left_out;
@@ -53,7 +53,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let folder = TrialFolder::find(&args.trial)?;
+    let folder = TrialReader::find(&args.trial)?;
     let settings = folder.settings()?;
     let (untrained, epochs) = folder.curve()?;
     let mut damage = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     Ok(left_out(folder.path(), &damage))
 }
 
-fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let Report { dir, state, status, environment, origin, epochs, .. } = report;
     writeln!(out, "trial      {}", dir.file_name().unwrap_or_default().display())?;
     let number = seed_name(settings.seed);
@@ -104,7 +104,7 @@ fn print(folder: &TrialFolder, settings: &TrialSettings, report: &Report, out: &
             &format!("{} (the rest has the default values; see trial.toml)", changed.join(", ")),
         )?;
     }
-    let reached = epochs.iter().find(|record| GOAL.is_reached(&record.metrics()));
+    let reached = epochs.iter().find(|record| GOAL.is_reached(record));
     let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
     writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * GOAL.value)?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {

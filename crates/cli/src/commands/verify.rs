@@ -88,10 +88,10 @@ fn repair(store: &Store, lab: &Lab, damage: &[StoreError], args: &Args) -> Resul
         let folder = store.trial(trial.id);
         // One that another process works on is in order, or will be.
         if folder.exists()
-            && let Taken::Lease(_lease) = folder.lease(&locks)?
+            && let Taken::Lease(lease) = folder.lease(&locks)?
             && folder.settings().is_err()
         {
-            folder.write_settings(&trial.settings)?;
+            folder.writer(&lease).write_settings(&trial.settings)?;
             repaired.push(format!("{} is written again", folder.path().join("trial.toml").display()));
         }
     }

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use semfocus_lab::jobs::{Deadline, Executor, Job, Sharing, Train, cores};
-use semfocus_lab::{Lab, memory};
-use semfocus_store::{End, Locks, State, Store, StoreError};
+use semfocus_lab::Lab;
+use semfocus_lab::jobs::{Deadline, Job, Sharing, Train, cores, jobs};
+use semfocus_store::{End, Locks, Store, StoreError};
 
+use crate::execute::{Execution, as_jobs};
 use crate::locks::LockArg;
-use crate::measure::{MeasureArgs, Measurements};
-use crate::models::session;
-use crate::progress::Progress;
+use crate::measure::{self, MeasureArgs};
 use crate::signals::Signals;
 use crate::slurm::job::{SlurmJob, margin};
 use crate::talk::say;
@@ -33,7 +32,7 @@ pub(crate) struct Args {
     /// Stop after this long, such as 2h [default: shortly before the time limit of the Slurm job]
     ///
     /// An epoch that cannot be finished in time is not begun, unless no worker of this length could finish it; then it is
-    /// interrupted, and another worker goes on from there.
+    /// interrupted, and another worker continues from there.
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     time: Option<Duration>,
     #[command(flatten)]
@@ -45,6 +44,13 @@ pub(crate) struct Args {
     /// Say nothing unless something is wrong
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// How the work ended.
+enum Worked {
+    /// Everything was tried; what failed, in words.
+    All(Vec<String>),
+    Stopped(Stopped),
 }
 
 /// Why work ended before everything was done.
@@ -65,7 +71,7 @@ struct Worker<'a> {
 
 pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
     let store = Store::open(&args.dir)?;
-    args.measure.get()?.keep(&args.dir)?;
+    store.keep_measurements(&args.measure.get()?)?;
     let job = SlurmJob::of_this_process();
     let signals = Signals::catch(job.is_some())?;
     let left = args.time.or_else(|| {
@@ -84,8 +90,8 @@ pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
     let locks = args.lock.locks([store.dir().join("trials").as_path()])?;
     let worker = Worker { args, lab, signals, deadline, locks };
     let failed = match worker.work(&store)? {
-        Ok(failed) => failed,
-        Err(stopped) => return Ok(stopped.tell(job.is_some(), args.quiet)),
+        Worked::All(failed) => failed,
+        Worked::Stopped(why) => return Ok(why.tell(job.is_some(), args.quiet)),
     };
     for message in &failed {
         say!("failed: {message}");
@@ -97,28 +103,23 @@ pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
 }
 
 impl Worker<'_> {
-    /// Trains, then measures. Returns what failed, or why it ended early.
-    fn work(&self, store: &Store) -> Result<Result<Vec<String>, Stopped>, Error> {
-        let jobs = self.trials(store)?;
-        let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
-        let sharing = Sharing::trials(self.args.jobs.map(usize::from), jobs.len());
-        let ends = self.run(&jobs, "steps", sharing);
-        let mut failed = match self.failures(&jobs, &ends) {
-            Ok(failed) => failed,
-            Err(stopped) => return Ok(Err(stopped)),
-        };
-        let has_models = ends.iter().flatten().any(|end| matches!(end, End::Over(state) if *state != State::Diverged));
-        let steps = Measurements::read(&self.args.dir)?.steps(&store.experiment()?);
-        for step in steps.iter().filter(|_| has_models) {
-            let (unit, jobs) = step.stage(self.lab, &self.args.dir, self.args.device.device.name())?;
+    /// Trains, then measures.
+    fn work(&self, store: &Store) -> Result<Worked, Error> {
+        let (device, locks, stop) = (&self.args.device.device, &self.locks, &self.signals.stop);
+        let execution = Execution { lab: self.lab, device, locks, stop, is_quiet: self.args.quiet };
+        let trials = self.trials(store)?;
+        let sharing = Sharing::trials(self.args.jobs.map(usize::from), trials.len());
+        let mut worked = self.run(&execution, &as_jobs(&trials), sharing);
+        for measurement in measure::all(store, &store.experiment()?, &[])? {
+            let Worked::All(failed) = &mut worked else { break };
+            let jobs = jobs(&measurement, &measure::models(&measurement, self.lab, store)?.models)?;
             let jobs: Vec<&dyn Job> = jobs.iter().map(|job| &**job).collect();
-            let ends = self.run(&jobs, unit, Sharing::one_by_one(Some(cores())));
-            match self.failures(&jobs, &ends) {
-                Ok(more) => failed.extend(more),
-                Err(stopped) => return Ok(Err(stopped)),
+            match self.run(&execution, &jobs, Sharing::one_by_one(Some(cores()))) {
+                Worked::All(more) => failed.extend(more),
+                stopped => worked = stopped,
             }
         }
-        Ok(Ok(failed))
+        Ok(worked)
     }
 
     /// The trials that the run lists, as long as it plans them.
@@ -151,32 +152,22 @@ impl Worker<'_> {
         Ok(jobs)
     }
 
-    fn run(&self, jobs: &[&dyn Job], unit: &'static str, sharing: Sharing) -> Vec<Option<End>> {
-        let (device, stop) = (&self.args.device.device, &self.signals.stop);
-        let progress = Progress::new(jobs, unit, sharing, self.args.quiet, stop.clone());
-        let (session, memory) = (session(device, sharing), memory::available());
-        let (lab, locks) = (self.lab, &self.locks);
-        let ends = Executor { lab, device, session, sharing, stop, memory, locks, observer: &progress }.run(jobs);
-        progress.finish();
-        ends
-    }
-
-    /// What failed, if all jobs were tried.
-    fn failures(&self, jobs: &[&dyn Job], ends: &[Option<End>]) -> Result<Vec<String>, Stopped> {
+    fn run(&self, execution: &Execution<'_>, jobs: &[&dyn Job], sharing: Sharing) -> Worked {
+        let ends = execution.run(jobs, sharing);
         if ends.iter().any(|end| matches!(end, None | Some(End::Interrupted))) {
-            return Err(self.signals.last().map_or(Stopped::TimeIsUp, Stopped::Signal));
+            return Worked::Stopped(self.signals.last().map_or(Stopped::TimeIsUp, Stopped::Signal));
         }
-        let failed = jobs.iter().zip(ends).filter_map(|(job, end)| match end {
-            Some(End::Failed(message)) => Some(format!("{}: {message}", job.title())),
-            _ => None,
+        let failed = jobs.iter().zip(&ends).filter_map(|(job, end)| {
+            let message = end.as_ref().and_then(End::failure)?;
+            Some(format!("{}: {message}", job.title()))
         });
-        Ok(failed.collect())
+        Worked::All(failed.collect())
     }
 }
 
 impl Stopped {
-    /// Says why it ended. A cluster that ends a job in time has done nothing wrong, so this is no failure there: other jobs go
-    /// on. Ctrl-C and a closed terminal are a person's doing.
+    /// Says why it ended. A cluster that ends a job in time has done nothing wrong, so this is not a failure there: other jobs
+    /// continue. Ctrl-C and a closed terminal are a person's doing.
     fn tell(&self, is_slurm: bool, is_quiet: bool) -> Exit {
         let (why, exit) = match self {
             Stopped::TimeIsUp => ("the time is up".to_owned(), Exit::Done),
@@ -186,7 +177,7 @@ impl Stopped {
             Stopped::Signal(name) => (format!("signal {name}"), Exit::Interrupted),
         };
         if !is_quiet || exit == Exit::Interrupted {
-            say!("Stopped: {why}; progress is saved, and any worker can go on from here.");
+            say!("Stopped: {why}; progress is saved, and any worker can continue from here.");
         }
         exit
     }
@@ -202,6 +193,6 @@ fn stop_at(deadline: Deadline, stop: &Arc<AtomicBool>) {
         stop.store(true, Ordering::Relaxed);
     };
     if std::thread::Builder::new().spawn(wait).is_err() {
-        say!("note: there is no thread for the clock; the signal of the cluster has to do");
+        say!("note: could not start the timer thread; relying on Slurm's signal instead");
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use semfocus_store::Submission;
 use serde::Serialize;
 
 use super::call::{CallError, call};
-use super::submission::Submission;
 use crate::time::from_slurm;
 
 /// A job, or a task of an array.

@@ -108,7 +108,7 @@ impl Scripts<'_> {
                 _ if given.starts_with('-') => lines.push(option),
                 Some(line) => *line += &format!(" {option}"),
                 None => {
-                    let message = "is no option of sbatch: after `--` come options such as --qos=long";
+                    let message = "is not an sbatch option; put options such as --qos=long after `--`";
                     return Err(format!("{option} {message}").into());
                 }
             }

@@ -3,6 +3,7 @@
 
 #[cfg(unix)]
 pub(crate) mod cluster;
+pub(crate) mod transcript;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use transcript::Transcript;
 
 /// What a run of the program gave.
 pub(crate) struct Output {
@@ -202,17 +205,19 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(status.expect("there is a kill command").success());
 }
 
-/// Runs variants of an experiment file and checks that each is refused: `from` in the file is replaced by `to`, and the message
-/// must name the place and contain the text.
-pub(crate) fn assert_refused(scratch: &Scratch, file: &str, cases: &[(&str, &str, &str, &str)]) {
-    for (from, to, place, message) in cases {
+/// Runs variants of an experiment file and checks that each is refused before anything is begun: `from` in the file is replaced by
+/// `to`, and the message must name the place, such as `:13:1`. All messages are compared with a snapshot.
+pub(crate) fn assert_refused(snapshot: &str, scratch: &Scratch, file: &str, cases: &[(&str, &str, &str)]) {
+    let mut messages = Transcript::new(scratch);
+    for (from, to, place) in cases {
         let text = file.replace(from, to);
         assert_ne!(text, file, "{from} is in the file");
-        let path = scratch.file("wrong.toml", &text);
-        let output = semfocus(&["run", &path, "-o", &scratch.path("run")]);
-        assert_eq!(output.code, 2, "{to}: {}", output.stderr);
-        assert!(output.stderr.contains(&format!("wrong.toml{place}")) || place.is_empty(), "{to}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{to}: {}", output.stderr);
+        scratch.file("wrong.toml", &text);
+        let output = semfocus_in(&scratch.path(""), &["run", "wrong.toml", "-o", "run"], "");
+        assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{to}: {}", output.stderr);
+        assert!(place.is_empty() || output.stderr.contains(&format!("wrong.toml{place}")), "{to}: {}", output.stderr);
         assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
+        messages.add(&format!("run, with `{}`", to.replace('\n', "; ")), &output);
     }
+    messages.check(snapshot);
 }

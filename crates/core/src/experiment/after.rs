@@ -1,92 +1,42 @@
-//! `[after]`: what is done with the trained models when all trials are over, and which figures or tables the run is made for.
-//!
-//! A step is a command of the program on the folder of the run, and its options: `[after.landscape]` with `grid = 21` is
-//! `semfocus landscape RUN --grid 21`. The program checks the options before anything is trained.
+//! `[after]`: what is measured on the trained models when all trials are over, and which figures or tables the run is made for.
+//! `measure.toml` has the same form.
 
 use std::sync::Arc;
 
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
-use super::body::{Given, texts, to_value};
+use super::body::{Given, parse_toml, texts, to_value};
 use super::error::{ExperimentError, Place, SourceText};
+use crate::measurement::{Measurement, WrongOption};
 use crate::names::nearest;
 
-/// The commands that can be steps, in the order in which they are run.
-pub(super) const COMMANDS: [&str; 4] = ["probe", "landscape", "sharpness", "regions"];
+/// Draws the regions in which the conditions of the theory hold, which needs no trained models.
+const REGIONS: &str = "regions";
 
-/// What `--smoke` makes of options.
-const SMOKE: [(&str, &str, i64); 6] = [
-    ("probe", "samples", 10),
-    ("landscape", "grid", 5),
-    ("landscape", "samples", 20),
-    ("sharpness", "samples", 4),
-    ("sharpness", "probes", 2),
-    ("sharpness", "eigenvalues", 1),
-];
-
-/// A command that follows training, with its options.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// A command on the folder of a run: `probe`, `landscape`, `sharpness`; or `regions`, for the regions of the theory.
-    pub command: String,
-    /// Names of options, with `_` for `-`, and their values.
-    pub options: Vec<(String, Value)>,
-    pub(super) place: Place,
+/// The names of everything that can follow training.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    Measurement::NAMES.into_iter().chain([REGIONS])
 }
 
-impl Step {
-    /// The options as they are given on the command line.
-    pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = Vec::new();
-        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        for (name, value) in &self.options {
-            let name = format!("--{}", name.replace('_', "-"));
-            match value {
-                Value::Boolean(true) => arguments.push(name),
-                Value::Boolean(false) => {}
-                Value::Array(values) => {
-                    arguments.extend([name, values.iter().map(plain).collect::<Vec<_>>().join(",")]);
-                }
-                value => arguments.extend([name, plain(value)]),
-            }
-        }
-        arguments
-    }
+/// Options of a measurement, as they are given.
+type Options = Vec<(String, Given)>;
 
-    /// An error about this step, with the place where it was written.
-    pub fn error(&self, message: String) -> ExperimentError {
-        ExperimentError::new(message).at(&self.place)
-    }
-
-    /// The value of an option, in words.
-    fn option(&self, name: &str) -> String {
-        let found = self.options.iter().find(|(other, _)| other == name);
-        found.map_or_else(|| "by default".to_owned(), |(_, value)| value.to_string())
-    }
-
-    fn set(&mut self, name: &str, value: Value) {
-        match self.options.iter_mut().find(|(other, _)| other == name) {
-            Some((_, old)) => *old = value,
-            None => self.options.push((name.to_owned(), value)),
-        }
-    }
-}
-
-/// The steps of one command in a layer.
+/// The measurements of one kind in a layer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Steps {
-    /// Options that are added to those of earlier layers.
-    Options(Step),
-    /// Steps of a command in place of those of earlier layers.
-    List(String, Vec<Step>),
+enum Steps {
+    /// Options for all measurements of the kind that earlier layers ask for, or for a new one.
+    Change(Measurement, Options),
+    /// Measurements in place of those of earlier layers.
+    Replace(String, Vec<Measurement>),
 }
 
 /// What a layer says about `[after]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AfterLayer {
-    pub(super) steps: Vec<Steps>,
-    pub(super) shows: Option<Vec<String>>,
+    steps: Vec<Steps>,
+    regions: Option<bool>,
+    shows: Option<Vec<String>>,
 }
 
 impl AfterLayer {
@@ -97,37 +47,58 @@ impl AfterLayer {
         entries.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in entries {
             let (name, place) = (key.get_ref().as_ref(), Place::File(source.clone(), key.span()));
-            match value.get_ref() {
-                value if name == "show" => {
-                    let given = Given { value: to_value(value), place };
-                    layer.shows = Some(given.map(texts)?.value);
+            if name == "show" {
+                let given = Given { value: to_value(value.get_ref()), place };
+                layer.shows = Some(given.map(texts)?.value);
+                continue;
+            }
+            let is_empty = |value: &DeValue<'_>| value.as_table().is_some_and(|options| options.is_empty());
+            if name == REGIONS {
+                layer.regions = Some(match value.get_ref() {
+                    DeValue::Array(list) if list.iter().all(|entry| is_empty(entry.get_ref())) => !list.is_empty(),
+                    value if is_empty(value) => true,
+                    _ => return Err(ExperimentError::new("`after.regions` has no options").at(&place)),
+                });
+                continue;
+            }
+            let usual = measurement(name, &place)?;
+            layer.steps.push(match value.get_ref() {
+                DeValue::Table(options) => Steps::Change(usual, read_options(name, options, source)?),
+                DeValue::Array(list) => {
+                    let options = list.iter().map(|value| value.get_ref().as_table());
+                    let one = |options: Option<&DeTable<'_>>| {
+                        let options = options.ok_or_else(|| expected_table(name, &place))?;
+                        changed(usual.clone(), &read_options(name, options, source)?)
+                    };
+                    Steps::Replace(name.to_owned(), options.map(one).collect::<Result<_, _>>()?)
                 }
-                DeValue::Table(options) => layer.steps.push(Steps::Options(step(name, options, &place)?)),
-                DeValue::Array(steps) => {
-                    check_command(name, &place)?;
-                    let tables = steps.iter().map(|value| value.get_ref().as_table());
-                    let tables: Option<Vec<&DeTable<'_>>> = tables.collect();
-                    let tables = tables.ok_or_else(|| expected_table(name, &place))?;
-                    let steps = tables.into_iter().map(|options| step(name, options, &place));
-                    layer.steps.push(Steps::List(name.to_owned(), steps.collect::<Result<_, _>>()?));
+                // As version 0.2.0 wrote it into `measure.toml`.
+                DeValue::String(words) => {
+                    let read = Measurement::read(name, words);
+                    Steps::Replace(name.to_owned(), vec![read.map_err(|wrong| error(wrong, &place))?])
                 }
                 _ => return Err(expected_table(name, &place)),
-            }
+            });
         }
         Ok(layer)
     }
 
-    /// Adds `after.COMMAND.OPTION = value` of the command line.
+    /// Adds `after.NAME.OPTION = value` of the command line.
     pub(super) fn set(&mut self, path: &str, given: Given) -> Result<(), ExperimentError> {
-        let Some((command, option)) = path.split_once('.') else {
-            let error = ExperimentError::new("an option of a step is written after.COMMAND.OPTION=VALUE");
+        let Some((name, option)) = path.split_once('.').filter(|(name, _)| *name != REGIONS) else {
+            let error = ExperimentError::new("an option of a measurement is written after.NAME.OPTION=VALUE");
             return Err(error.at(&given.place).help("for instance -s after.landscape.grid=21"));
         };
-        check_command(command, &given.place)?;
-        let options = vec![(option.to_owned(), given.value)];
-        self.steps.push(Steps::Options(Step { command: command.to_owned(), options, place: given.place }));
+        let usual = measurement(name, &given.place)?;
+        checked(name, option, &given, &given.place)?;
+        self.steps.push(Steps::Change(usual, vec![(option.to_owned(), given)]));
         Ok(())
     }
+}
+
+fn error(WrongOption { message, help }: WrongOption, place: &Place) -> ExperimentError {
+    let error = ExperimentError::new(message).at(place);
+    if let Some(help) = help { error.help(help) } else { error }
 }
 
 fn expected_table(name: &str, place: &Place) -> ExperimentError {
@@ -135,117 +106,150 @@ fn expected_table(name: &str, place: &Place) -> ExperimentError {
     ExperimentError::new(format!("`after.{name}` is a table of options")).at(place).help(help)
 }
 
-fn check_command(name: &str, place: &Place) -> Result<(), ExperimentError> {
-    if COMMANDS.contains(&name) {
-        return Ok(());
-    }
-    let error = ExperimentError::new(format!("`{name}` cannot follow training")).at(place);
-    Err(match nearest(name, COMMANDS.into_iter().chain(["show"])) {
-        Some(near) => error.help(format!("did you mean `{near}`?")),
-        None => error.help(format!("there are {}, and `show`", COMMANDS.join(", "))),
+/// The measurement with a name, with its default options.
+fn measurement(name: &str, place: &Place) -> Result<Measurement, ExperimentError> {
+    Measurement::new(name).ok_or_else(|| {
+        let error = ExperimentError::new(format!("`{name}` is not a step that can run after training")).at(place);
+        match nearest(name, names().chain(["show"])) {
+            Some(near) => error.help(format!("did you mean `{near}`?")),
+            None => error.help(format!("there are {}, and `show`", names().collect::<Vec<_>>().join(", "))),
+        }
     })
 }
 
-fn step(name: &str, options: &DeTable<'_>, place: &Place) -> Result<Step, ExperimentError> {
-    check_command(name, place)?;
-    let mut entries: Vec<_> = options.iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    let option = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        let name: &std::borrow::Cow<'_, str> = key.get_ref();
-        (name.to_string(), to_value(value.get_ref()))
-    };
-    Ok(Step { command: name.to_owned(), options: entries.into_iter().map(option).collect(), place: place.clone() })
+/// Refuses an option that the measurement does not have, at the place of its name, or a wrong value, at its own place.
+fn checked(name: &str, option: &str, given: &Given, key: &Place) -> Result<(), ExperimentError> {
+    let mut scratch = measurement(name, key)?;
+    scratch.set(option, &given.value).map_err(|wrong| {
+        let place = if wrong.help.is_some() { key } else { &given.place };
+        error(wrong, place)
+    })
+}
+
+/// Reads options, each of which is checked. Those in tables of their own are called `table.option`.
+fn read_options(name: &str, table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Options, ExperimentError> {
+    fn collect(
+        name: &str,
+        prefix: &str,
+        table: &DeTable<'_>,
+        source: &Arc<SourceText>,
+        to: &mut Options,
+    ) -> Result<(), ExperimentError> {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            let option = format!("{prefix}{}", key.get_ref());
+            if let DeValue::Table(inner) = value.get_ref() {
+                collect(name, &format!("{option}."), inner, source, to)?;
+                continue;
+            }
+            let given = Given { value: to_value(value.get_ref()), place: Place::File(source.clone(), value.span()) };
+            checked(name, &option, &given, &Place::File(source.clone(), key.span()))?;
+            to.push((option, given));
+        }
+        Ok(())
+    }
+    let mut options = Vec::new();
+    collect(name, "", table, source, &mut options)?;
+    Ok(options)
+}
+
+/// A measurement with some options changed.
+fn changed(mut measurement: Measurement, options: &Options) -> Result<Measurement, ExperimentError> {
+    for (option, given) in options {
+        measurement.set(option, &given.value).map_err(|wrong| error(wrong, &given.place))?;
+    }
+    match (measurement.check(), options.last()) {
+        (Err(wrong), Some((_, given))) => Err(error(wrong, &given.place)),
+        _ => Ok(measurement),
+    }
 }
 
 /// What follows the training of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct After {
-    /// In the order in which they are run.
-    pub steps: Vec<Step>,
+    /// In the order in which they are made.
+    pub measurements: Vec<Measurement>,
+    /// Whether the regions are drawn in which the conditions of the theory hold.
+    pub regions: bool,
     /// Names of the figures and tables that the run is made for.
     pub shows: Vec<String>,
 }
 
 impl After {
-    /// Whether the run is about more than trained models.
-    pub(super) fn has_regions(&self) -> bool {
-        self.steps.iter().any(|step| step.command == "regions")
+    /// Reads the measurements of a file such as `measure.toml`.
+    pub fn read_measurements(name: &str, text: &str) -> Result<Vec<Measurement>, ExperimentError> {
+        let mut after = After::default();
+        parse_toml(name, text, |table, source| after.apply(&AfterLayer::read(table, source)?))?;
+        Ok(after.measurements)
     }
 
-    pub(super) fn apply(&mut self, layer: &AfterLayer) {
+    pub(super) fn apply(&mut self, layer: &AfterLayer) -> Result<(), ExperimentError> {
         if let Some(shows) = &layer.shows {
             self.shows.clone_from(shows);
         }
+        self.regions = layer.regions.unwrap_or(self.regions);
         for steps in &layer.steps {
             match steps {
-                Steps::List(command, steps) => {
-                    self.steps.retain(|step| step.command != *command);
-                    self.steps.extend(steps.iter().cloned());
+                Steps::Replace(name, measurements) => {
+                    self.measurements.retain(|measurement| measurement.name() != name);
+                    self.measurements.extend(measurements.iter().cloned());
                 }
-                // The same options for all steps of the command.
-                Steps::Options(given) => {
-                    let mut is_there = false;
-                    for step in self.steps.iter_mut().filter(|step| step.command == given.command) {
-                        is_there = true;
-                        given.options.iter().for_each(|(name, value)| step.set(name, value.clone()));
+                Steps::Change(usual, options) => {
+                    let is_kind = |measurement: &&mut Measurement| measurement.name() == usual.name();
+                    if !self.measurements.iter_mut().any(|measurement| is_kind(&measurement)) {
+                        self.measurements.push(usual.clone());
                     }
-                    if !is_there {
-                        self.steps.push(given.clone());
+                    for measurement in self.measurements.iter_mut().filter(is_kind) {
+                        *measurement = changed(measurement.clone(), options)?;
                     }
                 }
             }
         }
-        let place = |step: &Step| COMMANDS.iter().position(|command| *command == step.command);
-        self.steps.sort_by_key(place);
+        Measurement::sort(&mut self.measurements);
+        Ok(())
     }
 
     pub(super) fn shrink(&mut self) {
-        for step in &mut self.steps {
-            for (command, name, value) in SMOKE {
-                if command == step.command {
-                    step.set(name, Value::Integer(value));
-                }
-            }
-        }
+        self.measurements.iter_mut().for_each(Measurement::shrink);
     }
 
     pub(super) fn to_table(&self) -> Option<toml::Table> {
-        let mut table = toml::Table::new();
+        let mut table = Measurement::to_table(&self.measurements);
         if !self.shows.is_empty() {
             table.insert("show".to_owned(), Value::Array(self.shows.iter().cloned().map(Value::String).collect()));
         }
-        for command in COMMANDS {
-            let options = |step: &Step| Value::Table(step.options.iter().cloned().collect());
-            let steps = self.steps.iter().filter(|step| step.command == command);
-            let steps: Vec<Value> = steps.map(options).collect();
-            if !steps.is_empty() {
-                table.insert(command.to_owned(), Value::Array(steps));
-            }
+        if self.regions {
+            table.insert(REGIONS.to_owned(), Value::Table(toml::Table::new()));
         }
         (!table.is_empty()).then_some(table)
     }
 
-    /// How the steps differ from those of another experiment, in words.
+    /// How the measurements differ from those of another experiment, in words.
     pub(super) fn differences(&self, other: &After) -> Vec<String> {
         let mut words = Vec::new();
-        for command in COMMANDS {
-            let of = |after: &'_ After| -> Vec<Step> {
-                after.steps.iter().filter(|step| step.command == command).cloned().collect()
+        for name in Measurement::NAMES {
+            let of = |after: &'_ After| -> Vec<toml::Table> {
+                let measurements = after.measurements.iter().filter(|measurement| measurement.name() == name);
+                measurements.map(Measurement::options).collect()
             };
             let (here, there) = (of(self), of(other));
-            for (mine, theirs) in here.iter().zip(&there) {
-                let all = mine.options.iter().chain(&theirs.options).map(|(name, _)| name);
-                for name in all {
-                    let (now, before) = (mine.option(name), theirs.option(name));
-                    let text = format!("{command} {} {now} instead of {before}", name.replace('_', " "));
-                    if now != before && !words.contains(&text) {
-                        words.push(text);
-                    }
+            for (option, now, before) in here
+                .iter()
+                .zip(&there)
+                .flat_map(|(mine, theirs)| mine.iter().map(|(option, value)| (option, value, &theirs[option])))
+            {
+                let text = format!("{name} {} {now} instead of {before}", option.replace('_', " "));
+                if now != before && !words.contains(&text) {
+                    words.push(text);
                 }
             }
             if here.len() != there.len() {
-                words.push(format!("{command} {} times instead of {}", here.len(), there.len()));
+                words.push(format!("{name} {} times instead of {}", here.len(), there.len()));
             }
+        }
+        if self.regions != other.regions {
+            words.push(format!("{REGIONS} {}", if self.regions { "added" } else { "left out" }));
         }
         words
     }
@@ -279,43 +283,69 @@ mod tests {
         samples = 100
     "#;
 
-    fn commands(experiment: &Experiment) -> Vec<String> {
-        let steps = experiment.after.steps.iter();
-        steps.map(|step| format!("{} {}", step.command, step.arguments().join(" "))).collect()
+    fn read(name: &str, options: &str) -> Measurement {
+        Measurement::read(name, options).unwrap()
     }
 
     #[test]
-    fn steps_become_commands_in_a_fixed_order() {
+    fn measurements_are_merged_and_kept_in_a_fixed_order() {
         let experiment = resolve(FILE, &[], false).unwrap();
         let expected = [
-            "probe --samples 100",
-            "landscape --grid 21",
-            "landscape --grid 21 --attention-dropout --mechanisms full,topk:5",
+            read("probe", "samples=100"),
+            read("landscape", "grid=21"),
+            read("landscape", "grid=21 attention_dropout mechanisms=full,topk:5"),
         ];
-        assert_eq!(commands(&experiment), expected);
+        assert_eq!(experiment.after.measurements, expected);
         assert_eq!(experiment.after.shows, ["surface-lipschitz"]);
         let again = Experiment::from_toml("again", &experiment.to_toml()).unwrap();
-        // The stored file has the options in alphabetical order.
-        assert_eq!(commands(&again)[..2], expected[..2]);
-        assert_eq!(commands(&again)[2], "landscape --attention-dropout --grid 21 --mechanisms full,topk:5");
-        let changed = resolve(FILE, &["after.landscape.grid=9", "after.sharpness.samples=50"], false).unwrap();
-        assert_eq!(commands(&changed)[1], "landscape --grid 9");
-        assert_eq!(commands(&changed)[3], "sharpness --samples 50");
+        assert_eq!(again.after, experiment.after);
+        let overrides =
+            ["after.landscape.grid=9", "after.sharpness.samples=50", "after.landscape.mechanisms=full,topk:3"];
+        let changed = resolve(FILE, &overrides, false).unwrap();
+        let kept = &changed.after.measurements;
+        assert_eq!(
+            (&kept[1], &kept[3]),
+            (&read("landscape", "grid=9 mechanisms=full,topk:3"), &read("sharpness", "samples=50"))
+        );
         assert!(changed.changed.contains(&"landscape grid 9 instead of 21".to_owned()), "{:?}", changed.changed);
-        assert_eq!(commands(&resolve(FILE, &[], true).unwrap())[1], "landscape --grid 5 --samples 20");
+        let smoke = resolve(FILE, &[], true).unwrap().after.measurements;
+        assert_eq!(smoke[1], read("landscape", "grid=5 samples=20"));
         let wider = resolve(FILE, &["after.landscape.range=2.5"], false).unwrap();
-        assert!(wider.changed.contains(&"landscape range 2.5 instead of by default".to_owned()), "{:?}", wider.changed);
-        let base = resolve(FILE, &[], false).unwrap().after;
-        let mut without = base.clone();
-        without.apply(&AfterLayer { steps: vec![Steps::List("landscape".to_owned(), Vec::new())], shows: None });
-        assert_eq!((base.steps.len(), without.steps.len()), (3, 1), "an empty list removes the steps of a command");
+        assert!(wider.changed.contains(&"landscape range 2.5 instead of 1.0".to_owned()), "{:?}", wider.changed);
+        let without = resolve(&format!("{FILE}\n[scale.quick]\nafter.landscape = []"), &[], false);
+        assert_eq!(without.unwrap().after.measurements.len(), 3);
+        let mut after = experiment.after;
+        let layer =
+            AfterLayer { steps: vec![Steps::Replace("landscape".to_owned(), Vec::new())], ..AfterLayer::default() };
+        after.apply(&layer).unwrap();
+        assert_eq!(after.measurements, expected[..1], "an empty list removes the measurements of a kind");
+    }
+
+    #[test]
+    fn files_of_version_0_2_0_are_read() {
+        let measurements =
+            After::read_measurements("measure.toml", "probe = \"--samples 5\"\nlandscape = \"\"\n").unwrap();
+        assert_eq!(measurements, [read("probe", "samples=5"), read("landscape", "")]);
+        let error = After::read_measurements("measure.toml", "\nprobe = \"--no-such\"\n").unwrap_err().to_string();
+        assert!(error.starts_with("measure.toml:2:1: `probe` has no option `no_such`"), "{error}");
+        let stored = "mechanisms = []\n[after]\nshow = [\"regions-w\"]\n[[after.regions]]\n";
+        assert!(Experiment::from_toml("experiment", stored).unwrap().after.regions);
     }
 
     #[test]
     fn wrong_steps_are_refused_with_their_place() {
         for (from, to, message) in [
             ("[after.probe]", "[after.prob]", "did you mean `probe`?"),
-            ("[after.probe]", "[after.report]", "`report` cannot follow training"),
+            ("[after.probe]", "[after.report]", "`report` is not a step that can run after training"),
+            ("samples = 100", "smaples = 100", "toml:12:9: `probe` has no option `smaples`"),
+            ("samples = 100", "smaples = 100", "did you mean `samples`?"),
+            (
+                "samples = 100",
+                "samples = 0",
+                "toml:12:19: `samples`: invalid value: integer `0`, expected a number from 1",
+            ),
+            ("samples = 100", "samples.x = 1", "`probe` has no option `samples.x`"),
+            ("[after.probe]", "[after.regions]", "`after.regions` has no options"),
             ("[after.probe]", "[scale.quick]\nafter.prob = []\n[after.probe]", "did you mean `probe`?"),
             ("samples = 100", "samples = 100\n[scale.quick]\nafter = 3", "`after` is a table"),
             ("show = [", "show = [3,", "expected a list"),

@@ -65,12 +65,7 @@ const KEYS: [&str; 12] =
 impl Body {
     /// Reads a file.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
-        let table = DeTable::parse(text).map_err(|error| {
-            let place = Place::File(source.clone(), error.span().unwrap_or(0..0));
-            ExperimentError::new(format!("this is not TOML: {}", error.message())).at(&place)
-        })?;
-        Body::read(table.get_ref(), &source)
+        parse_toml(name, text, Body::read)
     }
 
     fn read(table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Self, ExperimentError> {
@@ -229,6 +224,20 @@ impl Body {
     }
 }
 
+/// Reads the table of a TOML file.
+pub(super) fn parse_toml<T>(
+    name: &str,
+    text: &str,
+    read: impl FnOnce(&DeTable<'_>, &Arc<SourceText>) -> Result<T, ExperimentError>,
+) -> Result<T, ExperimentError> {
+    let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = Place::File(source.clone(), error.span().unwrap_or(0..0));
+        ExperimentError::new(format!("this is not TOML: {}", error.message())).at(&place)
+    })?;
+    read(table.get_ref(), &source)
+}
+
 /// The lines of `[expect]`, in the order in which they are written.
 fn read_expect(lines: &DeTable<'_>, source: &Arc<SourceText>) -> Result<ExpectLines, ExperimentError> {
     let mut entries: Vec<_> = lines.iter().collect();
@@ -259,9 +268,8 @@ fn checked(path: &str, key: &Place, given: &Given) -> Result<&'static str, Exper
         _ => {}
     }
     let setting = settings::find(path).ok_or_else(|| unknown(path, key))?;
-    let mut scratch = settings::TrialSettings::default();
     setting
-        .set(&mut scratch, &given.value)
+        .set(&mut setting.scratch(), &given.value)
         .map_err(|wrong| ExperimentError::new(format!("`{path}`: {wrong}")).at(&given.place))?;
     Ok(setting.path)
 }

@@ -7,6 +7,7 @@ use toml::Value;
 use super::body::{self, Body, Given};
 use super::error::{ExperimentError, Place};
 use super::{Known, Request, paths};
+use crate::measurement::plain_value;
 use crate::mechanism::split_list;
 use crate::settings;
 
@@ -42,11 +43,13 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
     // `grid.` says what the commas say too.
     let path = path.strip_prefix("grid.").unwrap_or(path);
     let is_file = settings::find(path).is_some_and(|setting| setting.is_file());
-    let value = match one_value(value) {
+    let value = match plain_value(value) {
         Value::String(text) if !is_file && !value.starts_with(['"', '\'']) && text.contains(',') => {
-            let is_attention = ["mechanisms", "training.evaluate_as"].contains(&path);
-            let parts = if is_attention { split_list(&text) } else { parts(&text) };
-            Value::Array(parts.iter().map(|part| one_value(part)).collect())
+            let has_specs = ["mechanisms", "training.evaluate_as", "task"].contains(&path);
+            match if has_specs { split_list(&text) } else { parts(&text) } {
+                parts if has_specs && parts.len() == 1 => Value::String(parts[0].clone()),
+                parts => Value::Array(parts.iter().map(|part| plain_value(part)).collect()),
+            }
         }
         value => value,
     };
@@ -71,12 +74,6 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
         },
     }
     Ok(())
-}
-
-/// A value as TOML. If it does not parse, it is text, so that shell users need no extra quotes.
-fn one_value(text: &str) -> Value {
-    let table = format!("x = {text}").parse::<toml::Table>().ok();
-    table.and_then(|mut table| table.remove("x")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 fn parts(text: &str) -> Vec<String> {

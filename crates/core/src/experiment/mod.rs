@@ -25,7 +25,7 @@ use toml::Value;
 use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
-pub use after::{After, Step};
+pub use after::After;
 use body::{Body, Given};
 use command_line::command_line;
 pub use error::ExperimentError;
@@ -77,6 +77,8 @@ const MAX_TRIALS: u128 = 50_000;
 pub trait Known {
     /// The attention that a text names, in its usual spelling, or what is wrong with it.
     fn mechanism(&self, text: &str) -> Result<Schedule, String>;
+    /// The usual spelling of a task, if this names one.
+    fn task(&self, text: &str) -> Option<String>;
     /// The length of a task's sequences unless another is asked for, as it is written.
     fn default_length(&self, task: &str) -> Option<String>;
 }
@@ -87,6 +89,10 @@ pub struct AnyName;
 impl Known for AnyName {
     fn mechanism(&self, text: &str) -> Result<Schedule, String> {
         text.parse()
+    }
+
+    fn task(&self, _: &str) -> Option<String> {
+        None
     }
 
     fn default_length(&self, _: &str) -> Option<String> {
@@ -260,9 +266,9 @@ impl Experiment {
         if let Some(seeds) = &body.seeds {
             self.seeds.clone_from(&seeds.value);
         }
-        self.after.apply(&body.after);
+        self.after.apply(&body.after)?;
         if let Some(mechanisms) = &body.mechanisms {
-            self.mechanisms = checked_mechanisms(mechanisms, self.after.has_regions(), known)?;
+            self.mechanisms = checked_mechanisms(mechanisms, self.after.regions, known)?;
         }
         if let Some(Given { value: layers, place }) = &body.layers {
             // Beside the mechanisms of the same file, or compared with full attention alone.
@@ -394,7 +400,7 @@ impl Experiment {
         // Such as `training.epochs 20 instead of 10`, or `6 seeds instead of 5`.
         let amounts = ["training.epochs", "training.steps", "seed", "seeds"];
         let is_amount = |words: &str| words.split(' ').take(2).any(|word| amounts.contains(&word));
-        let is_step = |words: &str| after::COMMANDS.iter().any(|command| words.starts_with(&format!("{command} ")));
+        let is_step = |words: &str| after::names().any(|name| words.starts_with(&format!("{name} ")));
         self.changed.iter().map(String::as_str).filter(|words| !is_amount(words) && !is_step(words)).collect()
     }
 
@@ -475,7 +481,7 @@ impl Experiment {
             )
         })?;
         let mut settings = study::settings_of(task);
-        for (path, value) in all {
+        for (path, value) in all.into_iter().filter(|(path, _)| *path != "task") {
             let setting = settings::find(path).expect("paths were checked when they were read");
             setting.set(&mut settings, value).map_err(|wrong| self.error(path, format!("`{path}`: {wrong}")))?;
         }

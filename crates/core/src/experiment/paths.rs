@@ -26,7 +26,10 @@ fn rebase(setting: &str, value: &mut Value, folder: &Path, known: &dyn Known) {
     let Value::String(text) = value else { return };
     let is_file = match setting {
         "data.train_file" | "data.held_out_file" | "data.test_file" => !text.is_empty(),
-        "task" if known.default_length(text).is_some() => false,
+        "task" if let Some(spelling) = known.task(text) => {
+            *text = spelling;
+            false
+        }
         "task" => text.contains(['/', '\\', '.']) || folder.join(&*text).is_file(),
         _ => false,
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
+use super::body::parse_toml;
 use super::error::{ExperimentError, Place, SourceText};
 use crate::names::nearest;
 
@@ -49,14 +50,13 @@ impl<T> Written<T> {
 impl SlurmProfile {
     /// Reads a profile from the text of a file; none if the file does not have it. All profiles of the file are checked.
     pub fn read(file: &str, text: &str, profile: &str) -> Result<Option<Self>, ExperimentError> {
-        let source = Arc::new(SourceText { name: file.to_owned(), text: text.to_owned() });
-        let table = DeTable::parse(text).map_err(|error| {
-            let place = Place::File(source.clone(), error.span().unwrap_or(0..0));
-            ExperimentError::new(format!("this is not TOML: {}", error.message())).at(&place)
-        })?;
+        parse_toml(file, text, |table, source| SlurmProfile::find(table, source, profile))
+    }
+
+    fn find(table: &DeTable<'_>, source: &Arc<SourceText>, profile: &str) -> Result<Option<Self>, ExperimentError> {
         let at = |span| Place::File(source.clone(), span);
         let mut found = None;
-        for (key, value) in table.get_ref().iter() {
+        for (key, value) in table.iter() {
             if key.get_ref() != "slurm" {
                 return Err(ExperimentError::new(format!("`{}` is not known here", key.get_ref()))
                     .at(&at(key.span()))
@@ -72,7 +72,7 @@ impl SlurmProfile {
                 let DeValue::Table(entries) = value.get_ref() else {
                     return Err(table(value, &format!("the profile `{}`", name.get_ref())));
                 };
-                let read = SlurmProfile::from_table(entries, &source)?;
+                let read = SlurmProfile::from_table(entries, source)?;
                 if name.get_ref() == profile {
                     found = Some(read);
                 }

@@ -17,7 +17,7 @@ pub use setting::{Role, Setting};
 /// Everything that determines a trial: the same settings give the same bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialSettings {
-    /// Name of the task, or path of a data file.
+    /// The task, as it is written, or the path of a data file.
     pub task: String,
     /// Attention mechanism, as it is written.
     pub mechanism: String,
@@ -152,6 +152,8 @@ impl TrialSettings {
         let mut settings = TrialSettings::default();
         let mut entries = Vec::new();
         flatten(table, "", &mut entries);
+        // Values of a task that are settings of their own become part of the task.
+        entries.sort_by_key(|(path, _)| path != "task");
         for (path, value) in entries {
             let setting = find(&path).ok_or_else(|| format!("unknown setting `{path}`"))?;
             setting.set(&mut settings, value).map_err(|wrong| format!("`{path}`: {wrong}"))?;
@@ -172,8 +174,8 @@ impl TrialSettings {
             if names_a_file && self.data_checksum.is_some() {
                 continue;
             }
-            let value = setting.get(self);
-            if setting.is_always_written() || value != setting.get(&default) {
+            let value = setting.get_for_id(self);
+            if setting.is_always_written() || value != setting.get_for_id(&default) {
                 let value = value.map_or_else(|| "none".to_owned(), |value| value.to_string());
                 text += &format!("{} = {value}\n", setting.path);
             }
@@ -317,6 +319,37 @@ mod tests {
         assert!(changed.contains("[training.lr_factor]\nmlp_output = 0.0\nquery = 8.0\n"), "{changed}");
         assert!(changed.contains("online = true") && changed.contains("steps = 500"), "{changed}");
         assert_eq!(TrialSettings::from_table(&changed.parse().unwrap()), Ok(settings));
+    }
+
+    /// Version 0.2.0 had the values of `listops` as settings, and stored them for every task.
+    #[test]
+    fn values_of_tasks_that_were_settings_are_read_and_keep_their_ids() {
+        let read = |text: &str| TrialSettings::from_table(&text.parse().unwrap());
+        let earlier = "task = \"listops\"\n[data.listops]\nmax_args = 4\nmax_depth = 5\noperator_probability = 0.5\n";
+        let settings = read(earlier).unwrap();
+        assert_eq!(settings.task, "listops:depth=5,args=4,operators=0.5");
+        assert_eq!(
+            settings.identity(),
+            "task = \"listops\"\nmechanism = \"full\"\nseed = 0\ndata.listops.max_depth = 5\n\
+             data.listops.max_args = 4\ndata.listops.operator_probability = 0.5\n"
+        );
+        assert_eq!(TrialId::new(&settings).to_string(), "590f66fb12a5d72c", "as in version 0.2.0");
+        let stored = settings.to_table();
+        assert!(!stored.contains_key("data") || !stored["data"].as_table().unwrap().contains_key("listops"));
+        assert_eq!(TrialSettings::from_table(&stored), Ok(settings));
+        let defaults = "[data.listops]\nmax_args = 10\nmax_depth = 10\noperator_probability = 0.25\n";
+        assert_eq!(read(&format!("task = \"listops\"\n{defaults}")).unwrap().task, "listops");
+        assert_eq!(read(&format!("task = \"parity\"\n{defaults}")).unwrap().task, "parity");
+        let wrong = |text: &str| read(text).unwrap_err();
+        let contradiction = "task = \"listops:depth=5\"\n[data.listops]\nmax_depth = 10\n";
+        assert!(
+            wrong(contradiction).contains("`task = \"listops:depth=5\"` says otherwise"),
+            "{}",
+            wrong(contradiction)
+        );
+        assert!(wrong("task = \"parity\"\n[data.listops]\nmax_depth = 5\n").contains("belongs to the task `listops`"));
+        let agreeing = "task = \"listops:depth=5\"\n[data.listops]\nmax_depth = 5\n";
+        assert_eq!(read(agreeing).unwrap().task, "listops:depth=5");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use toml::Value;
 
-use super::setting::{Role, Setting, choice, count, field, file, flag, number, text, whole};
+use super::setting::{Role, Setting, choice, count, field, file, flag, number, task_value, text, whole};
 use crate::mechanism::{Layers, Schedule};
 use crate::model::{Activation, Engine, Visibility};
 use crate::names::shortened;
@@ -37,7 +37,7 @@ fn settings() -> Vec<Setting> {
         text(
             "task",
             "what is learned",
-            "the name of a task or the path of a data file",
+            "a task such as \"parity\" or \"listops:depth=5\", or the path of a data file",
             |s| Some(Value::String(s.task.clone())),
             |s, text| {
                 s.task = text.to_owned();
@@ -123,24 +123,13 @@ fn data() -> Vec<Setting> {
         ),
         file("data.held_out_file", "own data in separate files: the held-out examples", field!(data.files.held_out)),
         file("data.test_file", "own data in separate files: the test examples", field!(data.files.test)),
-        count(
-            "data.listops.max_depth",
-            "listops: largest depth of an expression",
-            1..=1000,
-            field!(data.listops.max_depth),
-        ),
-        count(
-            "data.listops.max_args",
-            "listops: largest number of arguments of an operator",
-            2..=1000,
-            field!(data.listops.max_args),
-        ),
-        number(
+        task_value("data.listops.max_depth", "another way to write `task = \"listops:depth=10\"`", "depth", 10.0),
+        task_value("data.listops.max_args", "another way to write `task = \"listops:args=10\"`", "args", 10.0),
+        task_value(
             "data.listops.operator_probability",
-            "listops: probability that a node is an operator",
-            "from 0 to 1",
-            |x| (0.0..=1.0).contains(&x),
-            field!(data.listops.operator_probability),
+            "another way to write `task = \"listops:operators=0.25\"`",
+            "operators",
+            0.25,
         ),
         text(
             "data.checksum",

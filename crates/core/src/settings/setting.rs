@@ -6,6 +6,7 @@ use toml::Value;
 
 use super::TrialSettings;
 use crate::names::{nearest, shortened};
+use crate::spec::{Spec, SpecValue};
 
 /// A setting of a trial.
 pub struct Setting {
@@ -71,6 +72,12 @@ pub(super) enum Kind {
         get: fn(&TrialSettings) -> &'static str,
         set: fn(&mut TrialSettings, &str),
     },
+    /// A value of the task [`EARLIER_TASK`] that version 0.2.0 had as a setting of its own. It becomes part of the task; ids are
+    /// made of it as before.
+    TaskValue {
+        key: &'static str,
+        default: f64,
+    },
     /// Text or a number, or nothing.
     Text {
         expected: &'static str,
@@ -97,6 +104,7 @@ impl Setting {
             Kind::Flag { field } => Some(Value::Boolean(*(field.get)(settings))),
             Kind::File { field } => (field.get)(settings).clone().map(Value::String),
             Kind::Choice { get, .. } => Some(Value::String(get(settings).to_owned())),
+            Kind::TaskValue { .. } => None,
             Kind::Text { get, .. } => get(settings),
         }
     }
@@ -126,6 +134,10 @@ impl Setting {
                 }
                 None => return Err(wrong()),
             },
+            Kind::TaskValue { key, default } => {
+                let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
+                settings.task = with_value(&settings.task, key, number.ok_or_else(wrong)?, *default)?;
+            }
             Kind::Text { set, .. } => match value {
                 Value::String(text) => set(settings, text)?,
                 Value::Integer(number) => set(settings, &number.to_string())?,
@@ -151,7 +163,35 @@ impl Setting {
                 let words: Vec<String> = words().iter().map(|word| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))
             }
+            Kind::TaskValue { .. } => "a number".to_owned(),
             Kind::Text { expected, .. } => (*expected).to_owned(),
+        }
+    }
+
+    /// The value as ids are made of it: that of [`get`](Self::get), but values of a task apart from its name if they were
+    /// settings in version 0.2.0.
+    pub(super) fn get_for_id(&self, settings: &TrialSettings) -> Option<Value> {
+        let Some(spec) = earlier_spec(&settings.task) else { return self.get(settings) };
+        match &self.kind {
+            Kind::TaskValue { key, .. } => {
+                let (_, value) = spec.named.iter().find(|(other, _)| other == key)?;
+                Some(
+                    value
+                        .whole()
+                        .filter(|_| *key != "operators")
+                        .map_or_else(|| Value::Float(value.number().unwrap_or(f64::NAN)), |count| whole(count as u64)),
+                )
+            }
+            _ if self.path == "task" => Some(Value::String(spec.name)),
+            _ => self.get(settings),
+        }
+    }
+
+    /// The settings with which its values can be tried: those of the task that it belongs to.
+    pub(crate) fn scratch(&self) -> TrialSettings {
+        match self.kind {
+            Kind::TaskValue { .. } => TrialSettings { task: EARLIER_TASK.to_owned(), ..TrialSettings::default() },
+            _ => TrialSettings::default(),
         }
     }
 
@@ -169,6 +209,31 @@ impl Setting {
     pub(super) fn is_always_written(&self) -> bool {
         ["task", "mechanism", "seed"].contains(&self.path)
     }
+}
+
+/// The task whose values were settings of their own in version 0.2.0, and the order in which they are written now.
+const EARLIER_TASK: &str = "listops";
+const EARLIER_KEYS: [&str; 3] = ["depth", "args", "operators"];
+
+/// What a task is, if its values were settings of their own in version 0.2.0.
+fn earlier_spec(task: &str) -> Option<Spec> {
+    task.parse::<Spec>().ok().filter(|spec| spec.name == EARLIER_TASK)
+}
+
+/// The task with one more value. Files of version 0.2.0 give the default values for every task.
+fn with_value(task: &str, key: &str, number: f64, default: f64) -> Result<String, String> {
+    let Some(mut spec) = earlier_spec(task) else {
+        let other = format!("this belongs to the task `{EARLIER_TASK}`, and the task is `{task}`");
+        return if number == default { Ok(task.to_owned()) } else { Err(other) };
+    };
+    match spec.named.iter().find(|(other, _)| other == key) {
+        Some((_, given)) if given.number() == Some(number) => {}
+        Some(_) => return Err(format!("`task = \"{task}\"` says otherwise; give one of them")),
+        None if number == default => {}
+        None => spec.named.push((key.to_owned(), SpecValue::Number(number))),
+    }
+    spec.named.sort_by_key(|(key, _)| EARLIER_KEYS.iter().position(|other| other == key));
+    Ok(spec.to_string())
 }
 
 /// A value as it would stand in a file.
@@ -206,6 +271,10 @@ pub(super) fn number(
 
 pub(super) fn flag(path: &'static str, meaning: &'static str, field: Field<bool>) -> Setting {
     Setting::new(path, meaning, Kind::Flag { field })
+}
+
+pub(super) fn task_value(path: &'static str, meaning: &'static str, key: &'static str, default: f64) -> Setting {
+    Setting::new(path, meaning, Kind::TaskValue { key, default })
 }
 
 pub(super) fn text(

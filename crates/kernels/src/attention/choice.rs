@@ -52,14 +52,14 @@ impl AttentionKernel<'_> {
     ) -> (Arc<KeptKeys>, Vec<f32>) {
         let (mut kept, mut pairs) = (KeptKeys::with_capacity(self.length), Vec::new());
         let mut row_keys = Vec::new();
-        let tokens = self.tokens.get(sequence * self.length..(sequence + 1) * self.length).unwrap_or(&[]);
-        let relevant = self.relevant.get(sequence).map(Vec::as_slice);
+        let tokens = self.hints.tokens.get(sequence * self.length..(sequence + 1) * self.length).unwrap_or(&[]);
+        let relevant = self.hints.relevant.get(sequence).map(Vec::as_slice);
         let mut choose_row = |query: usize, scores: &[f32]| {
             let visible = self.visibility.keys(query, self.length);
             let row = Row {
-                draw: self.rule_site.child(self.row(sequence, h, query) as u64),
-                place: self.place_site.child((h * self.length + query) as u64),
-                layer: self.layer,
+                draw: self.hints.draw_key.child(self.row(sequence, h, query) as u64),
+                fixed_key: self.hints.fixed_key.child((h * self.length + query) as u64),
+                layer: self.hints.layer,
                 head: h,
                 query,
                 visible,

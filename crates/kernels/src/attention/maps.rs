@@ -7,7 +7,7 @@
 //! nothing depends on that constant. The gradients of the four maps follow from those of `M`, `u`, `N` and `c` by products of
 //! small matrices; that of the key bias is zero.
 
-use super::{AttentionGradients, AttentionKernel, HeadNumbers};
+use super::{AttentionGradients, AttentionKernel, HeadScalars};
 use crate::Selection;
 use crate::buffer::Buffer;
 use crate::linear::{Columns, LinearGradient, pack_columns, pack_columns_transposed, unpad_columns};
@@ -71,7 +71,7 @@ impl AttentionKernel<'_> {
 
     /// The query and key maps before training.
     pub(crate) fn initial_maps(&self) -> Option<Maps> {
-        let (query, key) = self.initial_maps?;
+        let (query, key) = self.hints.initial_maps?;
         let initial = AttentionKernel { query, key, ..*self };
         let heads = (0..self.heads).map(|head| initial.plain_head(head)).collect();
         Some(Maps { heads, folded: false, inner_width: self.head_width })
@@ -79,7 +79,7 @@ impl AttentionKernel<'_> {
 
     /// The factor of the scores of a head is multiplied into the query map, where it costs nothing.
     fn score_factor(&self, head: usize) -> f32 {
-        self.scale * self.numbers[head].temperature
+        self.scale * self.head_scalars[head].temperature
     }
 
     /// What folded maps leave out of the scores of a head: for a normalised row `y` it is `y · vector + constant`.
@@ -227,7 +227,7 @@ impl Sums {
             key: projection(),
             value: projection(),
             output: LinearGradient { weight: vec![0.0; outputs * inputs], bias: self.output_bias[..inputs].to_vec() },
-            numbers: Vec::new(),
+            head_scalars: Vec::new(),
         };
         for (head, (sums, maps)) in self.heads.iter().zip(&maps.heads).enumerate() {
             match &maps.products {
@@ -239,8 +239,8 @@ impl Sums {
                 Some([score, _]) => dot(&sums.query, score) + dot(&sums.query_bias, &maps.query.bias),
                 None => layer.along_query_map(head, sums),
             };
-            let temperature = (along / f64::from(layer.numbers[head].temperature)) as f32;
-            gradients.numbers.push(HeadNumbers { temperature, alpha: sums.alpha });
+            let temperature = (along / f64::from(layer.head_scalars[head].temperature)) as f32;
+            gradients.head_scalars.push(HeadScalars { temperature, alpha: sums.alpha });
         }
         gradients
     }

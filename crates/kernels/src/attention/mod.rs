@@ -47,8 +47,6 @@ pub use observe::{ObservedRow, RowObserver, RowReader};
 /// The attention sublayer: its sizes, its parameters and its random sites.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionKernel<'a> {
-    /// Index of the layer, for rules that ask.
-    pub layer: usize,
     /// Tokens of a sequence.
     pub length: usize,
     /// Values of a token.
@@ -65,12 +63,6 @@ pub struct AttentionKernel<'a> {
     pub value: LinearView<'a>,
     /// Map `heads * head_width` → `width`.
     pub output: LinearView<'a>,
-    /// Query and key map before training, for rules that ask.
-    pub initial_maps: Option<(LinearView<'a>, LinearView<'a>)>,
-    /// Token ids of all sequences, for rules that ask.
-    pub tokens: &'a [usize],
-    /// The relevant positions of every sequence, for rules that ask; empty if they are not known.
-    pub relevant: &'a [Vec<u32>],
     /// Which keys the queries see.
     pub visibility: Visibility,
     /// Which of the visible keys the queries keep.
@@ -79,8 +71,8 @@ pub struct AttentionKernel<'a> {
     pub weighting: FusedWeighting,
     /// A score is this times the product of query and key, times the temperature of the head.
     pub scale: f32,
-    /// Numbers of each head.
-    pub numbers: &'a [HeadNumbers],
+    /// Scalars of each head.
+    pub head_scalars: &'a [HeadScalars],
     /// Added to the variance in the norm.
     pub epsilon: f32,
     /// Dropout of the attention weights. The row of query `i` in head `h` of sequence `b` has the key
@@ -92,24 +84,39 @@ pub struct AttentionKernel<'a> {
     pub output_dropout: Dropout,
     /// Key of the rows of `output_dropout`.
     pub output_site: Key,
-    /// Key of the rows that a rule draws from, numbered like those of `weight_site`.
-    pub rule_site: Key,
-    /// Key of the places of this layer, the same in every pass; query `i` of head `h` has the child `h * length + i`.
-    pub place_site: Key,
+    /// What single rules ask for.
+    pub hints: Hints<'a>,
 }
 
-/// Numbers of a head that may be learned.
+/// What a rule may ask for in addition to the scores.
+#[derive(Clone, Copy, Debug)]
+pub struct Hints<'a> {
+    /// Index of the layer.
+    pub layer: usize,
+    /// Token ids of all sequences; empty if the input is not made of tokens.
+    pub tokens: &'a [usize],
+    /// The relevant positions of every sequence; empty if they are not known.
+    pub relevant: &'a [Vec<u32>],
+    /// Query and key map before training.
+    pub initial_maps: Option<(LinearView<'a>, LinearView<'a>)>,
+    /// Key of the rows that a rule draws from, numbered like those of `weight_site`.
+    pub draw_key: Key,
+    /// Key of this layer that is the same in every pass; query `i` of head `h` has the child `h * length + i`.
+    pub fixed_key: Key,
+}
+
+/// Scalars of a head that may be learned.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HeadNumbers {
+pub struct HeadScalars {
     /// Factor of the scores.
     pub temperature: f32,
     /// The α of [`FusedWeighting::Entmax`].
     pub alpha: f32,
 }
 
-impl Default for HeadNumbers {
+impl Default for HeadScalars {
     fn default() -> Self {
-        HeadNumbers { temperature: 1.0, alpha: 1.5 }
+        HeadScalars { temperature: 1.0, alpha: 1.5 }
     }
 }
 
@@ -174,8 +181,8 @@ pub struct AttentionGradients {
     pub value: LinearGradient,
     /// Of the output map.
     pub output: LinearGradient,
-    /// Of the numbers of each head.
-    pub numbers: Vec<HeadNumbers>,
+    /// Of the scalars of each head.
+    pub head_scalars: Vec<HeadScalars>,
 }
 
 /// Dropout on the weights of one head in one sequence.
@@ -517,7 +524,7 @@ impl AttentionKernel<'_> {
                 Selection::All => self.weighting.of_all_keys(),
                 _ => self.weighting,
             },
-            alpha: self.numbers[head].alpha,
+            alpha: self.head_scalars[head].alpha,
             drop: WeightDropout { dropout: self.weight_dropout, site: self.weight_site, first_row },
         }
     }

@@ -58,7 +58,7 @@ impl AttentionKernel<'_> {
         let (mut reader, mut weights, mut scratch) = (RowReader::default(), Vec::new(), Vec::new());
         let mut with_weight: Vec<u32> = Vec::new();
         for (h, of_head) in rows.heads.iter().enumerate() {
-            let alpha = self.numbers[h].alpha;
+            let alpha = self.head_scalars[h].alpha;
             let left_out = maps.folded.then(|| self.left_out_by_folding(h));
             dense::for_score_blocks(rows.head(self, maps, h), self.visibility, |first, queries, scores| {
                 let stride = scores.len() / queries;

@@ -253,7 +253,7 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
         Ok(Ok(end)) => end,
         // Another process goes on with the job. This one writes nothing more, and looks at the job again later.
         Ok(Err(JobError::Store(error @ StoreError::LostLease { .. }))) => {
-            let text = format!("lost lease: {error}, because this process did not answer for a while");
+            let text = format!("lost the lease: {error} after this process missed its heartbeats");
             executor.observer.event(&id, &Event::Warning { text });
             let StoreError::LostLease { holder, .. } = error else { unreachable!("it was matched above") };
             return Attempt::Held(holder.map(|holder| *holder));
@@ -266,7 +266,7 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
         }
     };
     if let End::Failed(message) = &end {
-        job.note_failure(message);
+        job.note_failure(&lease, message);
     }
     emit(Event::JobEnded { end: end.clone() });
     Attempt::Ended(end)

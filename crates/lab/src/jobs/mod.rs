@@ -20,9 +20,10 @@ mod sharpness;
 mod surface;
 mod train;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use semfocus_core::Measurement;
 use semfocus_store::{End, Event, JobId, Lease, Session, State, StoreError};
 
 pub use deadline::Deadline;
@@ -31,9 +32,12 @@ pub use probe::Probe;
 pub use sharpness::MeasureSharpness;
 pub use surface::Surface;
 pub use train::Train;
+pub(crate) use train::best_epoch;
 
+use crate::surface::NotComparable;
+use crate::surface::directions::NoPlane;
 use crate::training::TrainingError;
-use crate::{Device, Lab, ModelError};
+use crate::{Device, Lab, ModelError, ModelRef, TrainedModel};
 
 /// A piece of work that can be interrupted and resumed, and is done once.
 pub trait Job: Sync {
@@ -48,6 +52,9 @@ pub trait Job: Sync {
 
     /// Units of work in all, as far as they are known before it starts: steps, cells, products.
     fn units(&self) -> usize;
+
+    /// What its units are called.
+    fn unit(&self) -> &'static str;
 
     /// Epochs that its units make; 0 if it does not train.
     fn epochs(&self) -> usize {
@@ -70,8 +77,20 @@ pub trait Job: Sync {
     /// Works to the end or until it is asked to stop.
     fn run(&self, context: &Context<'_>) -> Result<End, JobError>;
 
-    /// Records that it failed, if readers of the store should know.
-    fn note_failure(&self, _message: &str) {}
+    /// Records that it failed, if readers of the store should know. The lease is that of its folder.
+    fn note_failure(&self, _lease: &Lease, _message: &str) {}
+}
+
+/// The jobs of a measurement on these models. What is on record is not measured again.
+pub fn jobs(measurement: &Measurement, models: &[ModelRef]) -> Result<Vec<Box<dyn Job>>, JobError> {
+    fn boxed<J: Job + 'static>(jobs: Vec<J>) -> Vec<Box<dyn Job>> {
+        jobs.into_iter().map(|job| Box::new(job) as Box<dyn Job>).collect()
+    }
+    Ok(match measurement {
+        Measurement::Probe(options) => boxed(Probe::all(options, models)),
+        Measurement::Surface(options) => boxed(Surface::all(options, models)?),
+        Measurement::Sharpness(options) => boxed(MeasureSharpness::all(options, models)?),
+    })
 }
 
 /// What a job may use.
@@ -95,6 +114,13 @@ impl Context<'_> {
     /// Passes an event on.
     pub fn emit(&self, event: Event) {
         (self.emit)(event);
+    }
+
+    /// Loads a model.
+    pub fn load(&self, model: &ModelRef) -> Result<TrainedModel, JobError> {
+        let (trained, note) = model.load(self.lab, self.device)?;
+        note.into_iter().for_each(|note| self.warn(note));
+        Ok(trained)
     }
 
     /// Tells a person something.
@@ -141,6 +167,23 @@ pub enum JobError {
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// There is no such plane through the model.
+    #[error(transparent)]
+    Plane(#[from] NoPlane),
+    /// The models cannot be compared.
+    #[error(transparent)]
+    NotComparable(#[from] NotComparable),
+    /// The folder is that of the surface around the model after another epoch.
+    #[error("{title}: only the model after epoch {epoch} can be read; `semfocus run RUN` repairs the trial")]
+    OtherEpoch {
+        /// What was to be measured.
+        title: String,
+        /// The epoch of the model that can be read.
+        epoch: usize,
+    },
+    /// Nothing was saved during training.
+    #[error("{} has no models saved during training: train with `-s probe_every=N`", .0.display())]
+    NoPath(PathBuf),
     /// There is no data.
     #[error(transparent)]
     Data(#[from] semfocus_tasks::GenerateError),

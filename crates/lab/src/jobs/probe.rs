@@ -2,45 +2,67 @@
 
 use std::path::Path;
 
-use semfocus_store::{End, Event, JobId, JobKind, ProbeRecord, State, TrialFolder};
+use semfocus_core::measurement;
+use semfocus_store::{End, Event, JobId, JobKind, ProbeRecord, State, StoreError};
 
 use super::{Context, Job, JobError};
-use crate::TrainedModel;
 use crate::probing::Prober;
+use crate::{ModelRef, TrainedModel};
 
-/// A look at the attention of a stored model, recorded in its trial. It is made again whenever it is asked for: it takes
-/// seconds, and may be over other examples than before.
+/// A look at the attention of a stored model, recorded in its trial.
 pub struct Probe {
-    trained: TrainedModel,
-    folder: TrialFolder,
+    model: ModelRef,
     samples: usize,
-    is_once: bool,
+    is_again: bool,
 }
 
 impl Probe {
-    /// Looks at a model of the trial in `folder` over the first `samples` training examples.
-    pub fn new(trained: TrainedModel, folder: TrialFolder, samples: usize) -> Self {
-        Probe { trained, folder, samples, is_once: false }
+    /// Probes of these models, unless they have been probed over as many examples or more before.
+    pub fn all(options: &measurement::Probe, models: &[ModelRef]) -> Vec<Self> {
+        let probe = |model: &ModelRef| {
+            let samples = model.settings.data.sizes.train.min(options.samples.get());
+            Probe { model: model.clone(), samples, is_again: false }
+        };
+        models.iter().map(probe).collect()
     }
 
-    /// The same, unless this model has been probed over as many examples or more before: for several processes that share the
-    /// work. Of several probes of a model only the one with the most examples is read.
-    pub fn once(self) -> Self {
-        Probe { is_once: true, ..self }
+    /// The same, also if the model has been probed before: it takes seconds. Of several probes of a model only the one with the
+    /// most examples is read.
+    pub fn again(self) -> Self {
+        Probe { is_again: true, ..self }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &ModelRef {
+        &self.model
+    }
+
+    /// What is on record for the model.
+    pub fn record(&self) -> Result<Option<ProbeRecord>, StoreError> {
+        Ok(self.model.folder.probes()?.into_iter().find(|record| record.epoch == self.model.epoch()))
+    }
+
+    /// Whether the model has been probed over as many examples.
+    fn is_done(&self) -> Result<bool, StoreError> {
+        Ok(self.record()?.is_some_and(|record| record.samples >= self.samples))
     }
 }
 
 impl Job for Probe {
     fn id(&self) -> JobId {
-        JobId { kind: JobKind::Probe, trial: self.trained.trial.id, part: format!("epoch {}", self.trained.epoch) }
+        JobId { kind: JobKind::Probe, trial: self.model.folder.id(), part: self.model.part() }
     }
 
     fn title(&self) -> String {
-        format!("{} after epoch {}", self.trained.trial.title(), self.trained.epoch)
+        format!("{} after {}", self.model.title, self.model.part())
+    }
+
+    fn unit(&self) -> &'static str {
+        "models"
     }
 
     fn folder(&self) -> &Path {
-        self.folder.path()
+        self.model.folder.path()
     }
 
     fn units(&self) -> usize {
@@ -48,20 +70,19 @@ impl Job for Probe {
     }
 
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        if !self.is_once {
-            return Ok(None);
-        }
-        let samples = self.trained.trial.settings.data.sizes.train.min(self.samples);
-        let is_this = |record: &ProbeRecord| record.epoch == self.trained.epoch && record.samples >= samples;
-        Ok(self.folder.probes()?.iter().any(is_this).then_some(State::Finished))
+        Ok((!self.is_again && self.is_done()?).then_some(State::Finished))
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        context.emit(Event::JobStarted { done: 0, total: 1, epoch: self.trained.epoch });
-        let TrainedModel { trial, model, epoch } = &self.trained;
+        let TrainedModel { trial, model, epoch } = &context.load(&self.model)?;
+        context.emit(Event::JobStarted { done: 0, total: 1, epoch: *epoch });
+        if !self.is_again && self.is_done()? {
+            return Ok(End::Over(State::Finished));
+        }
+        let folder = &self.model.folder;
         let data = trial.source.dataset(&trial.settings.data, trial.settings.seed)?;
-        let before = self.folder.snapshots().into_iter().rfind(|kept| kept < epoch);
-        let snapshot = |kept| self.folder.snapshot(kept);
+        let before = folder.snapshots().into_iter().rfind(|kept| kept < epoch);
+        let snapshot = |kept| folder.snapshot(kept);
         let read = |kept| TrainedModel::read_file(context.lab, context.device, trial, &snapshot(kept));
         // One that is damaged leaves out the comparison with it, nothing else.
         let before = before.map(read).transpose().unwrap_or_else(|error| {
@@ -77,8 +98,8 @@ impl Job for Probe {
             record = Some(prober.measure(model, *epoch, before.as_ref().map(|trained| &trained.model)));
         });
         let record = record.expect("the work was done");
-        self.folder.append_probe(&record)?;
-        context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds.unwrap_or_default() });
+        folder.writer(context.lease).append_probe(&record)?;
+        context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds });
         Ok(End::Over(State::Finished))
     }
 }

@@ -5,38 +5,98 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use semfocus_core::Evaluation;
-use semfocus_store::{End, Event, JobId, JobKind, State, StoreError, SurfaceFolder};
+use semfocus_core::measurement::{self, Directions};
+use semfocus_store::{
+    End, Event, Grid, JobId, JobKind, State, StoreError, StoredSurface, SurfaceFolder, SurfaceSettings,
+};
 
 use super::{Context, Job, JobError};
-use crate::TrainedModel;
-use crate::surface::directions::Plane;
+use crate::surface::directions::{Plane, Scaling};
 use crate::surface::evaluator::{Evaluator, evaluate};
+use crate::surface::{check_comparable, fingerprint};
+use crate::{ModelRef, TrainedModel};
 
 /// Finished cells are written this often.
 const SAVE_EVERY: Duration = Duration::from_millis(200);
 
 /// Loss and accuracy over a grid of a plane through the weights of a stored model. Finished cells are not evaluated again.
 pub struct Surface {
-    trained: TrainedModel,
-    plane: Plane,
+    model: ModelRef,
+    options: measurement::Surface,
     folder: SurfaceFolder,
 }
 
 impl Surface {
-    /// Evaluates the surface that `folder` describes, which lies in `plane`.
-    pub fn new(trained: TrainedModel, plane: Plane, folder: SurfaceFolder) -> Self {
-        Surface { trained, plane, folder }
+    /// The surfaces of these models, which are to be compared.
+    pub fn all(options: &measurement::Surface, models: &[ModelRef]) -> Result<Vec<Self>, JobError> {
+        check_comparable(models)?;
+        let draws = |model| (0..options.draws.get()).map(move |draw| Surface::new(options, model, draw));
+        Ok(models.iter().flat_map(draws).collect())
+    }
+
+    fn new(options: &measurement::Surface, model: &ModelRef, draw: usize) -> Self {
+        let directions = match (&options.through[..], options.directions) {
+            ([one, other], _) => format!("through {} {}", one.display(), other.display()),
+            (_, Directions::Tensor) => "tensor".to_owned(),
+            (_, Directions::Filter) => "filter".to_owned(),
+            (_, Directions::Path) => "path".to_owned(),
+        };
+        let settings = SurfaceSettings {
+            epoch: model.epoch(),
+            weights: String::new(),
+            directions,
+            seed: if options.is_random() { options.seed } else { 0 },
+            draw,
+            grid: Grid { side: options.grid.get(), range: options.range.get() },
+            samples: model.settings.data.sizes.train.min(options.samples.get()),
+            attention_dropout: options.attention_dropout,
+            path: Vec::new(),
+        };
+        let folder = SurfaceFolder::new(&model.folder, settings);
+        Surface { model: model.clone(), options: options.clone(), folder }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &ModelRef {
+        &self.model
+    }
+
+    /// The surface, if it is complete.
+    pub fn record(&self) -> Result<Option<StoredSurface>, StoreError> {
+        self.folder.complete()
+    }
+
+    /// The plane through a model.
+    fn plane(&self, trained: &TrainedModel, context: &Context<'_>) -> Result<Plane, JobError> {
+        let (model, options, draw) = (&trained.model, &self.options, self.folder.settings().draw);
+        Ok(match (&options.through[..], options.directions) {
+            ([one, other], _) => {
+                let read = |file: &Path| TrainedModel::read_file(context.lab, context.device, &trained.trial, file);
+                Plane::through(model, &read(one)?.model, &read(other)?.model)?
+            }
+            (_, Directions::Tensor) => Plane::random(model, Scaling::Tensor, options.seed, draw),
+            (_, Directions::Filter) => Plane::random(model, Scaling::Filter, options.seed, draw),
+            (_, Directions::Path) => {
+                let along = self.model.along_training();
+                let path = along.iter().map(|model| context.load(model)).collect::<Result<Vec<_>, _>>()?;
+                Plane::along_path(model, &path)?
+            }
+        })
     }
 }
 
 impl Job for Surface {
     fn id(&self) -> JobId {
-        JobId { kind: JobKind::Surface, trial: self.trained.trial.id, part: self.folder.settings().name() }
+        JobId { kind: JobKind::Surface, trial: self.model.folder.id(), part: self.folder.settings().name() }
     }
 
     fn title(&self) -> String {
         let settings = self.folder.settings();
-        format!("{} {} {}", self.trained.trial.title(), settings.directions, settings.draw)
+        format!("{} {} {}", self.model.title, settings.directions, settings.draw)
+    }
+
+    fn unit(&self) -> &'static str {
+        "cells"
     }
 
     fn folder(&self) -> &Path {
@@ -48,23 +108,30 @@ impl Job for Surface {
     }
 
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        // Damaged cells are evaluated again.
-        match self.folder.cells() {
-            Ok(cells) => Ok((cells.len() == self.units() && self.folder.is_described()?).then_some(State::Finished)),
+        match self.record() {
+            // What is in the files that a plane leads through is known only when they are read.
+            Ok(surface) => Ok(surface.filter(|_| self.options.through.is_empty()).map(|_| State::Finished)),
+            // Damaged cells are evaluated again.
             Err(StoreError::Damaged { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        for kept in self.folder.begin()? {
+        let trained = &context.load(&self.model)?;
+        if trained.epoch != self.folder.settings().epoch {
+            return Err(JobError::OtherEpoch { title: self.title(), epoch: trained.epoch });
+        }
+        let plane = self.plane(trained, context)?;
+        let folder = self.folder.with_model(fingerprint(&plane.centre), plane.path.clone());
+        for kept in folder.begin(context.lease)? {
             context.warn(format!("a damaged file of the surface is kept as {}", kept.display()));
         }
-        let (mut saved, total) = (self.folder.cells()?.len(), self.units());
-        context.emit(Event::JobStarted { done: saved, total, epoch: self.trained.epoch });
-        let TrainedModel { trial, model, .. } = &self.trained;
+        let (mut saved, total) = (folder.cells()?.len(), self.units());
+        let TrainedModel { trial, model, epoch } = trained;
+        context.emit(Event::JobStarted { done: saved, total, epoch: *epoch });
         let split = trial.source.dataset(&trial.settings.data, trial.settings.seed)?.train;
-        let settings = self.folder.settings();
+        let settings = folder.settings();
         let evaluator = Evaluator::new(model, &split, settings.samples, settings.attention_dropout, context.device);
         // Cells are finished in any order and written in theirs.
         let (mut finished, mut done): (BTreeMap<usize, Evaluation>, usize) = (BTreeMap::new(), saved);
@@ -73,33 +140,25 @@ impl Job for Surface {
             while let Some(cell) = finished.remove(&(saved + ready.len())) {
                 ready.push(cell);
             }
-            self.folder.append(saved, &ready)?;
+            folder.append(context.lease, saved, &ready)?;
             saved += ready.len();
             Ok::<usize, JobError>(saved)
         };
         let (mut saved_at, mut pause) = (Instant::now(), SAVE_EVERY);
         let cells = done..total;
-        evaluate(
-            &evaluator,
-            &self.plane,
-            &settings.grid,
-            cells,
-            context.threads.count(),
-            context.stop,
-            |cell, value| {
-                finished.insert(cell, value);
-                done += 1;
-                context.emit(Event::Progress { done, total, loss: None });
-                if saved_at.elapsed() >= pause {
-                    let began = Instant::now();
-                    save(&mut finished)?;
-                    saved_at = Instant::now();
-                    // Under a claim the file is written as a whole: a large one is written less often.
-                    pause = SAVE_EVERY.max(50 * began.elapsed());
-                }
-                Ok::<(), JobError>(())
-            },
-        )?;
+        evaluate(&evaluator, &plane, &settings.grid, cells, context.threads.count(), context.stop, |cell, value| {
+            finished.insert(cell, value);
+            done += 1;
+            context.emit(Event::Progress { done, total, loss: None });
+            if saved_at.elapsed() >= pause {
+                let began = Instant::now();
+                save(&mut finished)?;
+                saved_at = Instant::now();
+                // Under a claim the file is written as a whole: a large one is written less often.
+                pause = SAVE_EVERY.max(50 * began.elapsed());
+            }
+            Ok::<(), JobError>(())
+        })?;
         let saved = save(&mut finished)?;
         Ok(if saved == total { End::Over(State::Finished) } else { End::Interrupted })
     }

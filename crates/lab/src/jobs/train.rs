@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
 use semfocus_store::{
-    Checkpoint, CheckpointName, End, Event, JobId, JobKind, RecordHash, Session, State, Status, StoreError, TestResult,
-    TrialFolder, utc_now,
+    Checkpoint, CheckpointName, End, Event, JobId, JobKind, Lease, RecordHash, Session, State, Status, StoreError,
+    TestResult, TrialReader, utc_now,
 };
 
 use super::{Context, Deadline, Job, JobError};
@@ -18,7 +18,7 @@ use crate::{Lab, ModelError, TrainedModel, Trial, memory};
 /// Training of a trial in its folder.
 pub struct Train {
     trial: Trial,
-    folder: TrialFolder,
+    folder: TrialReader,
     save_every: Duration,
     deadline: Option<Deadline>,
 }
@@ -28,7 +28,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 impl Train {
     /// The job that trains a trial in a folder.
-    pub fn new(trial: Trial, folder: TrialFolder) -> Self {
+    pub fn new(trial: Trial, folder: TrialReader) -> Self {
         Train { trial, folder, save_every: SAVE_EVERY, deadline: None }
     }
 
@@ -68,7 +68,7 @@ impl Train {
             message: None,
             probes: self.folder.probe_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
-            majority: trainer.data().held_out.majority(),
+            majority: trainer.data().held_out.questions.majority(),
             test: None,
             updated: utc_now(),
         })
@@ -98,14 +98,14 @@ impl Train {
     }
 
     fn is_target_reached(&self, record: &EpochRecord) -> bool {
-        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(&record.metrics()))
+        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(record))
     }
 
     /// Puts the trainer where the trial stopped: at the last checkpoint that is good, agrees with the record of epochs, and
     /// is from before whatever was lost. Only what is proven to be damaged is set aside; an error of the system ends the
     /// attempt and leaves everything as it is. Returns the hash of the record up to there.
     fn resume(&self, trainer: &mut Trainer, context: &Context<'_>) -> Result<RecordHash, JobError> {
-        let Train { trial, folder, .. } = self;
+        let (trial, folder) = (&self.trial, self.folder.writer(context.lease));
         let mut was_damaged = false;
         let mut set_aside = |path: &Path, reason: &dyn std::fmt::Display| -> Result<(), JobError> {
             let kept = folder.set_aside(path)?;
@@ -216,7 +216,7 @@ impl Train {
         context.lease.confirm()?;
         match untrained {
             Some(record) if record.train_loss.is_finite() && record.heldout_loss.is_finite() => {
-                self.folder.append_records(&[record])?;
+                self.folder.writer(context.lease).append_records(&[record])?;
                 Ok(None)
             }
             Some(_) => Ok(Some(End::Over(State::Diverged))),
@@ -256,6 +256,10 @@ impl Job for Train {
         self.trial.steps()
     }
 
+    fn unit(&self) -> &'static str {
+        "steps"
+    }
+
     fn epochs(&self) -> usize {
         self.trial.settings.training.epochs
     }
@@ -285,6 +289,7 @@ impl Job for Train {
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
         let Train { trial, folder, save_every, deadline } = self;
+        let folder = &folder.writer(context.lease);
         let mut trainer = Trainer::new(trial, context.lab, context.device)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
@@ -369,14 +374,14 @@ impl Job for Train {
         Ok(End::Over(state))
     }
 
-    fn note_failure(&self, message: &str) {
+    fn note_failure(&self, lease: &Lease, message: &str) {
         let before = self.folder.status().ok().flatten();
         // A trial that is over stays so, whatever keeps it from being repaired now.
         if before.as_ref().is_some_and(|status| status.state.is_over()) {
             return;
         }
         // If that cannot be written either, the failure is at least reported.
-        let _ = self.folder.write_status(&Status {
+        let _ = self.folder.writer(lease).write_status(&Status {
             state: State::Failed,
             epoch: before.as_ref().map_or(0, |status| status.epoch),
             epochs: self.trial.settings.training.epochs,
@@ -398,7 +403,7 @@ fn checkpoint(trainer: &Trainer, hash: RecordHash) -> Vec<u8> {
 }
 
 /// The epoch with the best held-out accuracy; of equal ones the first.
-fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
+pub(crate) fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
     let better = |best: &EpochRecord, next: &EpochRecord| next.heldout_accuracy > best.heldout_accuracy;
     let best = records.iter().reduce(|best, next| if better(best, next) { next } else { best })?;
     Some(best.epoch)
@@ -421,7 +426,7 @@ impl<'a> Probes<'a> {
     /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an
     /// interruption changes nothing.
     fn look(&self, trainer: &Trainer, context: &Context<'_>) -> Result<(), JobError> {
-        let Train { trial, folder, .. } = self.job;
+        let (trial, folder) = (&self.job.trial, self.job.folder.writer(context.lease));
         let (epoch, probing) = (trainer.progress().epoch, trial.settings.probing);
         let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
         folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
@@ -439,7 +444,7 @@ impl<'a> Probes<'a> {
         });
         let record = record.expect("the work was done");
         match folder.append_probe(&record) {
-            Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds.unwrap_or_default() }),
+            Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds }),
             // Such as the norms of a model that is about to diverge: training goes on.
             Err(error @ StoreError::NotFinite { .. }) => context.warn(format!("no probe after epoch {epoch}: {error}")),
             Err(error) => return Err(error.into()),

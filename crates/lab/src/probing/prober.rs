@@ -26,14 +26,14 @@ impl Prober {
     pub fn new(trial: &Trial, split: &Split, samples: usize) -> Self {
         let samples = samples.min(split.len());
         let examples = Split {
-            tokens: split.tokens[..samples * split.width].to_vec(),
-            labels: split.labels[..samples].to_vec(),
+            tokens: split.tokens[..samples * split.length].to_vec(),
+            questions: split.questions.select(0..samples),
             lengths: split.lengths[..samples].to_vec(),
-            width: split.width,
+            length: split.length,
         };
         let relevant = match trial.source.as_ref() {
             Source::Task(task) => {
-                let sequences = examples.tokens.par_chunks(examples.width);
+                let sequences = examples.tokens.par_chunks(examples.length);
                 Some(sequences.map(|tokens| task.relevant_positions(tokens)).collect())
             }
             Source::Own(_) => None,
@@ -47,15 +47,15 @@ impl Prober {
         let began = Instant::now();
         let device = model.embedding.val().device();
         let chooses: Vec<bool> =
-            (0..model.blocks.len()).map(|block| chooses_keys(model, block, self.examples.width)).collect();
+            (0..model.blocks.len()).map(|block| chooses_keys(model, block, self.examples.length)).collect();
         // What one mechanism kept says nothing about the stability of another.
         let is_comparable = |earlier: &&Encoder| earlier.attention().to_string() == model.attention().to_string();
         let earlier = earlier.filter(is_comparable).filter(|_| chooses.contains(&true));
-        let width = self.examples.width;
+        let width = self.examples.length;
         let sums = |block| LayerSums { is_softmax: is_softmax(model, block, width), ..LayerSums::default() };
         let mut layers: Vec<LayerSums> = (0..model.blocks.len()).map(sums).collect();
         // A model without blocks has no attention to tell the length by.
-        let mut length = self.examples.width + model.attention().globals();
+        let mut length = self.examples.length + model.attention().globals();
         let (mut max_kept, mut min_kept) = (0, usize::MAX);
         for (number, first) in (0..self.examples.len()).step_by(BATCH).enumerate() {
             let last = self.examples.len().min(first + BATCH);
@@ -87,8 +87,8 @@ impl Prober {
             min_kept: min_kept.min(max_kept),
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
-            norms: Some(model_norms(model)),
-            seconds: Some(began.elapsed().as_secs_f64()),
+            norms: model_norms(model),
+            seconds: began.elapsed().as_secs_f64(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Spectral norms of a model's matrices, from which its Lipschitz constants are bounded. They are exact up to rounding.
 
 use burn::tensor::Tensor;
-use semfocus_nn::model::{Block, Encoder, Linear, Pass};
+use semfocus_nn::weights::{Block, Linear};
+use semfocus_nn::{Encoder, Pass};
 use semfocus_store::records::{LayerNorms, LinearNorm, ModelNorms};
 
 use super::symmetric::eigenvalues;

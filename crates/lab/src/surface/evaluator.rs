@@ -9,9 +9,8 @@ use std::sync::mpsc;
 
 use burn::tensor::TensorData;
 use semfocus_core::Evaluation;
-use semfocus_nn::model::TokenRows;
 use semfocus_nn::parameters::set_parameters;
-use semfocus_nn::{Encoder, Pass};
+use semfocus_nn::{Encoder, Pass, TokenRows};
 use semfocus_store::Grid;
 use semfocus_tasks::{Label, Split};
 
@@ -19,7 +18,7 @@ use super::PASS_SEED;
 use super::directions::{Parameter, Plane, weights_of};
 use crate::Device;
 use crate::threads::on_one_thread;
-use crate::training::{Tally, batch};
+use crate::training::{Tally, batch, labels};
 
 /// Evaluates a model at other weights, over the first examples of a split.
 pub struct Evaluator {
@@ -44,7 +43,7 @@ impl Evaluator {
         }
         Evaluator {
             tokens: model.token_rows(batch(split, 0..samples, &device).tokens),
-            labels: split.labels[..samples].to_vec(),
+            labels: labels(split, 0..samples),
             parameters: weights_of(&model).0,
             model,
             attention_dropout,

@@ -12,10 +12,9 @@ pub mod evaluator;
 pub mod hessian;
 pub mod objective;
 
-use semfocus_core::Key;
-use semfocus_store::TrialFolder;
+use semfocus_core::{Key, TrialSettings};
 
-use crate::Trial;
+use crate::ModelRef;
 
 /// Hash of a model's weights.
 pub fn fingerprint(weights: &[f64]) -> String {
@@ -39,20 +38,19 @@ pub struct NotComparable {
 }
 
 /// Surfaces can only be compared for models of the same shape on the same task.
-pub fn check_comparable(trials: &[(&TrialFolder, &Trial)]) -> Result<(), NotComparable> {
-    let Some(((first, one), rest)) = trials.split_first() else { return Ok(()) };
-    for (folder, other) in rest {
-        if let Some(difference) = difference(one, other) {
-            let name = |folder: &TrialFolder| folder.path().display().to_string();
-            return Err(NotComparable { one: name(first), other: name(folder), difference });
+pub fn check_comparable(models: &[ModelRef]) -> Result<(), NotComparable> {
+    let Some((one, rest)) = models.split_first() else { return Ok(()) };
+    for other in rest {
+        if let Some(difference) = difference(&one.settings, &other.settings) {
+            let name = |model: &ModelRef| model.folder.path().display().to_string();
+            return Err(NotComparable { one: name(one), other: name(other), difference });
         }
     }
     Ok(())
 }
 
 /// The first difference that keeps two trials from being compared.
-fn difference(one: &Trial, other: &Trial) -> Option<String> {
-    let (a, b) = (&one.settings, &other.settings);
+fn difference(a: &TrialSettings, b: &TrialSettings) -> Option<String> {
     let numbers = [
         ("blocks", a.model.blocks, b.model.blocks),
         ("d_model", a.model.d_model, b.model.d_model),

@@ -15,7 +15,7 @@ use semfocus_tasks::Split;
 use super::PASS_SEED;
 use crate::Device;
 use crate::spectrum::max_abs;
-use crate::training::{BATCH, batch};
+use crate::training::{BATCH, batch, labels};
 
 /// The mean loss of a model over the first examples of a split.
 #[derive(Debug)]
@@ -91,10 +91,10 @@ impl<'a> Objective<'a> {
         let (mut loss, mut gradient) = (0.0, vec![0.0; weights.len()]);
         for (number, first) in (0..self.samples).step_by(BATCH).enumerate() {
             let examples = first..self.samples.min(first + BATCH);
-            let labels = &self.split.labels[examples.clone()];
+            let labels = labels(self.split, examples.clone());
             let tokens = batch(self.split, examples, &self.device).tokens;
             let logits = model.forward(tokens, Pass::evaluation(PASS_SEED, number as u64)); // [batch, classes]
-            let (batch_loss, errors) = cross_entropies(logits.clone(), labels);
+            let (batch_loss, errors) = cross_entropies(logits.clone(), &labels);
             loss += batch_loss;
             add_gradient(&mut gradient, &model, logits, errors);
         }

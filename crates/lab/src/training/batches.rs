@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_core::{Key, Stream, TrialSettings};
 use semfocus_nn::train::Batch;
-use semfocus_tasks::{GenerateError, Source, Split};
+use semfocus_tasks::{GenerateError, Label, Source, Split, single_label};
 
 use super::schedule::{Schedule, used};
 use crate::Trial;
@@ -73,16 +73,22 @@ fn below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
 
 /// Some examples of a split as tensors on a device.
 pub fn batch(split: &Split, examples: impl ExactSizeIterator<Item = usize> + Clone, device: &Device) -> Batch {
-    let (count, width) = (examples.len(), split.width);
-    let mut tokens = Vec::with_capacity(count * width);
+    let (count, length) = (examples.len(), split.length);
+    let mut tokens = Vec::with_capacity(count * length);
     for example in examples.clone() {
-        tokens.extend(split.tokens[example * width..][..width].iter().map(|&token| i64::from(token)));
+        tokens.extend(split.tokens[example * length..][..length].iter().map(|&token| i64::from(token)));
     }
-    let labels: Vec<i64> = examples.map(|example| i64::from(split.labels[example])).collect();
+    let labels: Vec<i64> = labels(split, examples).into_iter().map(i64::from).collect();
     Batch {
-        tokens: Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, width]), device),
+        tokens: Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, length]), device),
         labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [count]), device),
     }
+}
+
+/// The classes of some examples that ask for one class each.
+pub(crate) fn labels(split: &Split, examples: impl Iterator<Item = usize>) -> Vec<Label> {
+    let class = |example| single_label(split.questions.of_sequence(example)).expect("one class at the mean");
+    examples.map(class).collect()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod schedule;
 mod trainer;
 
 pub use batches::batch;
+pub(crate) use batches::labels;
 pub use evaluation::{BATCH, Tally};
 pub use schedule::Schedule;
 pub(crate) use trainer::with_stored_weights;

@@ -6,15 +6,14 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::tensor::Device as BurnDevice;
 use semfocus_core::{EpochRecord, Evaluation, Origin, TrialId, TrialSettings};
-use semfocus_nn::model::Encoder;
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::parameters::{named_parameters, set_parameters};
-use semfocus_nn::{Pass, StandardOptimizer, cost, train};
+use semfocus_nn::{Encoder, Pass, StandardOptimizer, cost, train};
 use semfocus_store::checkpoint::{Progress, Refused, Values};
 use semfocus_store::{Best, Checkpoint, End, State};
 use semfocus_tasks::{Dataset, GenerateError, Split};
 
-use super::batches::{Batches, batch};
+use super::batches::{Batches, batch, labels};
 use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
 use crate::relevance::relevance;
@@ -73,7 +72,7 @@ impl Trainer {
         let settings = &trial.settings;
         let data = trial.source.dataset(&settings.data, settings.seed)?;
         let attention = lab.trial_attention(settings)?;
-        let length = data.train.width + attention.globals();
+        let length = data.train.length + attention.globals();
         let stages = attention.stages().iter();
         let flops = stages.map(|(_, attention)| cost::flops(&settings.model, attention, length).training).collect();
         let model =
@@ -251,14 +250,14 @@ impl Trainer {
         Ok((report.loss.is_finite() && report.gradient_norm.is_finite()).then_some(report.loss))
     }
 
-    /// Gives the model the attention of a stage. Nothing else changes; numbers that a mechanism learns and that were not there
+    /// Gives the model the attention of a stage. Nothing else changes; scalars that a mechanism learns and that were not there
     /// before start at their initial values, with the state of an optimiser before its first step.
     fn enter_stage(&mut self, stage: usize) {
         if stage == self.stage {
             return;
         }
         let before: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
-        let new = self.new_numbers(stage);
+        let new = self.new_head_scalars(stage);
         let model = self.model.take().expect("the model is there between two steps");
         self.model = Some(model.with_attention(self.attention.stage(stage).clone()).expect(CHECKED));
         self.stage = stage;
@@ -272,24 +271,24 @@ impl Trainer {
             after.iter().map(|name| state(name).unwrap_or_default()).collect()
         };
         self.optimizer.restore(OptimizerState { steps, slots: slots.into_iter().map(carried).collect() });
-        self.count_steps_of_numbers();
+        self.count_steps_of_head_scalars();
     }
 
     /// Names of the parameters of mechanisms that are not carried on from the stage before.
-    fn new_numbers(&self, stage: usize) -> Vec<String> {
+    fn new_head_scalars(&self, stage: usize) -> Vec<String> {
         let began = self.attention.stages()[stage].0;
-        let epochs = self.attention.epochs_before_numbers(stage, self.trial.settings.model.blocks);
+        let epochs = self.attention.epochs_before_head_scalars(stage, self.trial.settings.model.blocks);
         let blocks = epochs.into_iter().enumerate().filter(|(_, epochs)| *epochs == began);
-        blocks.map(|(block, _)| numbers_of_block(block)).collect()
+        blocks.map(|(block, _)| head_scalars_of_block(block)).collect()
     }
 
-    /// Tells the optimiser when the numbers came up that mechanisms learn.
-    fn count_steps_of_numbers(&mut self) {
-        let epochs = self.attention.epochs_before_numbers(self.stage, self.trial.settings.model.blocks);
+    /// Tells the optimiser at which step each learned scalar was introduced.
+    fn count_steps_of_head_scalars(&mut self) {
+        let epochs = self.attention.epochs_before_head_scalars(self.stage, self.trial.settings.model.blocks);
         let steps = self.steps_per_epoch();
         let names = named_parameters(self.model()).into_iter().map(|(name, _)| name);
         let before = |name: String| {
-            let block = (0..epochs.len()).find(|block| numbers_of_block(*block) == name);
+            let block = (0..epochs.len()).find(|block| head_scalars_of_block(*block) == name);
             block.map_or(0, |block| (epochs[block] * steps) as u64)
         };
         self.optimizer.set_steps_before(names.map(before).collect());
@@ -318,12 +317,12 @@ impl Trainer {
                 return None;
             }
             let examples = first..count.min(first + BATCH);
-            let labels = &split.labels[examples.clone()];
+            let labels = labels(split, examples.clone());
             let pass_number = self.progress.epoch as u64 * passes + *pass;
             let tokens = model.token_rows(batch(split, examples, &self.device).tokens);
             let logits = model.logits(&tokens, Pass::evaluation(self.trial.settings.seed, pass_number));
             *pass += 1;
-            tally.add(&logits, labels);
+            tally.add(&logits, &labels);
         }
         tally.add_skipped(split.len() - count);
         Some(tally.result())
@@ -404,19 +403,19 @@ impl Trainer {
         (self.model, self.stage) = (Some(model), stage);
         self.optimizer.restore(OptimizerState { steps: checkpoint.optimizer_steps, slots });
         self.progress = checkpoint.progress;
-        self.count_steps_of_numbers();
+        self.count_steps_of_head_scalars();
         Ok(())
     }
 }
 
 const CHECKED: &str = "the attention of all stages was checked when the trial was planned";
 
-/// Name of the parameter that holds the numbers which the mechanism of a block learns.
-fn numbers_of_block(block: usize) -> String {
+/// Name of the parameter that holds the scalars which the mechanism of a block learns.
+fn head_scalars_of_block(block: usize) -> String {
     format!("blocks.{block}.attention.mechanism")
 }
 
-/// A model with the weights of a stored one. Numbers that its mechanisms learn are taken over where the stored model learned
+/// A model with the weights of a stored one. Scalars that its mechanisms learn are taken over where the stored model learned
 /// numbers of the same names.
 pub(crate) fn with_stored_weights(
     model: Encoder,

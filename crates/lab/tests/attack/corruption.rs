@@ -101,11 +101,11 @@ fn add_extras(dir: &Path) {
             path: Vec::new(),
         };
         let surface = SurfaceFolder::new(&trial.folder, settings);
-        std::fs::create_dir_all(surface.path()).unwrap();
-        surface.begin().unwrap();
+        let lease = semfocus_fixture::lease(surface.path()).unwrap();
+        surface.begin(&lease).unwrap();
         let cells: Vec<Evaluation> =
             (0..9).map(|cell| Evaluation { loss: f64::from(cell) / 7.0, accuracy: 0.5 }).collect();
-        surface.append(0, &cells).unwrap();
+        surface.append(&lease, 0, &cells).unwrap();
         let sharpness = Sharpness {
             eigenvalues: vec![1.5, 0.25],
             residuals: vec![0.01, 0.02],
@@ -118,7 +118,8 @@ fn add_extras(dir: &Path) {
             loss: 0.5,
         };
         let record = SharpnessRecord { epoch: 3, samples: 5, exact: true, probes: 2, sharpness, seconds: 0.5 };
-        trial.folder.append_sharpness(&record).unwrap();
+        let lease = semfocus_fixture::lease(trial.folder.path()).unwrap();
+        trial.folder.writer(&lease).append_sharpness(&record).unwrap();
     }
 }
 

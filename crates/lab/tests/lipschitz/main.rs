@@ -12,7 +12,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::theory::lipschitz::{LayerFactors, LayerStatistics, Profile, max_slope};
 use semfocus_lab::spectrum::norms::model_norms;
-use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Registry, parameters, reference, train};
+use semfocus_nn::{
+    Activation, AttentionSublayer, Encoder, Engine, LayerContext, MlpSublayer, ModelConfig, Pass, Registry, parameters,
+    reference, train,
+};
 use semfocus_store::records::ModelNorms;
 
 /// The values of all parameters, or a direction among them, in the order of the model.

@@ -2,8 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 use semfocus_analysis::theory::lipschitz::LayerStatistics;
-use semfocus_nn::sublayer::AttentionTrace;
-use semfocus_nn::{Attention, Encoder, Family, Pass};
+use semfocus_nn::{Attention, AttentionTrace, Encoder, Family, Pass};
 
 /// The statistics of every layer for `tokens`, `[batch, length]`, without dropout.
 pub(crate) fn measure(model: &Encoder, tokens: Tensor<2, Int>, pass: Pass) -> Vec<LayerStatistics> {

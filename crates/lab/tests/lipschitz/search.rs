@@ -153,7 +153,8 @@ fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b:
     tally.check(&format!("attention, {kind}"), distance(&after[0], &after[1]), attention.log10(), case);
     let mlp = factors.mlp * distance(&after[0], &after[1]) + per_token * factors.from_mlp * change(Group::Mlp(0));
     let outputs = [(a.0, &after[0]), (b.0, &after[1])].map(|(model, x)| {
-        reference::mlp(x.clone(), &model.blocks[0].mlp, &model.mlp_settings(&pass()), pass().layer(0))
+        let (weights, settings) = (&model.blocks[0].mlp, model.mlp_settings(&pass()));
+        reference::mlp(x.clone(), &MlpSublayer { weights, settings, key: pass().layer(0) })
     });
     tally.check(&format!("mlp, {kind}"), distance(&outputs[0], &outputs[1]), mlp.log10(), case);
 }
@@ -161,10 +162,9 @@ fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b:
 fn after_attention(model: &Encoder, x: &Tensor<3>) -> Tensor<3> {
     let settings = model.attention_settings(0, &pass());
     let attention = model.attention().of_block(0);
-    let weights = &model.blocks[0].attention;
-    let key = pass().layer(0);
-    let site = semfocus_nn::LayerSite::new(0, key, attention.spec.globals);
-    reference::attention(x.clone(), weights, attention.mechanism.as_ref(), &settings, &site).0
+    let (mechanism, weights) = (attention.mechanism.as_ref(), &model.blocks[0].attention);
+    let context = LayerContext::new(0, pass().layer(0), attention.spec.globals, model.config().visibility);
+    reference::attention(x.clone(), &AttentionSublayer { mechanism, weights, settings, context }).0
 }
 
 #[test]

@@ -11,7 +11,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::{keep_highest, relevant_keys};
-use super::{Mechanism, Selection, Site, indices};
+use super::{LayerContext, Mechanism, Selection, indices};
 use crate::info::{Family, MechanismInfo};
 
 /// See the module.
@@ -34,11 +34,11 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for AntiOracle {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        let relevant = relevant_keys(scores, site);
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        let relevant = relevant_keys(scores, context);
         let ranked = scores.clone().mask_fill(relevant.clone(), f32::NEG_INFINITY);
-        let kept = keep_highest(site.hide(ranked, f32::NEG_INFINITY), self.k).bool_and(relevant.bool_not());
-        let kept = site.only_seen(kept, scores);
+        let kept = keep_highest(context.hide(ranked, f32::NEG_INFINITY), self.k).bool_and(relevant.bool_not());
+        let kept = context.only_seen(kept, scores);
         let none = kept.clone().int().sum_dim(3).equal_elem(0); // [batch, heads, queries, 1]
         let (query, key) = indices(scores);
         kept.bool_or(none.bool_and(query.equal(key)))

@@ -12,7 +12,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::KeptKeys;
 
 use super::rows::window;
-use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
+use super::{LayerContext, Mechanism, Selection, indices, keep_with_globals, pattern_with_globals};
 use crate::info::{Family, MechanismInfo};
 
 /// A band of keys around each query.
@@ -48,7 +48,7 @@ impl Banded {
 }
 
 impl Mechanism for Banded {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         let locals = scores.dims()[2].saturating_sub(self.globals);
         let width = self.width.min(locals) as i64;
         let (query, key) = indices(scores);

@@ -11,7 +11,7 @@ use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::randomk::draw_into;
 use super::rows::{keep_rows, window};
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// A window, global tokens and random keys.
@@ -45,8 +45,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for BigBird {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_rows(scores, site, |row, kept| self.select(row, kept))
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_rows(scores, context, |row, kept| self.select(row, kept))
     }
 
     fn selection(&self, _length: usize) -> Option<Selection> {
@@ -64,7 +64,7 @@ impl RowRule for BigBird {
             kept.extend(0..row.visible as u32);
             return;
         }
-        draw_into(row.place, row.visible, self.random, kept);
+        draw_into(row.fixed_key, row.visible, self.random, kept);
         kept.extend(0..self.firsts.min(row.visible) as u32);
         kept.extend(window(row.query, row.visible, self.width).map(|key| key as u32));
         kept.sort_unstable();

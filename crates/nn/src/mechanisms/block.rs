@@ -9,7 +9,7 @@ use burn::tensor::{Bool, Int, Tensor};
 use semfocus_core::spec::Parameter;
 use semfocus_kernels::KeptKeys;
 
-use super::{Mechanism, Selection, Site, indices, keep_with_globals, pattern_with_globals};
+use super::{LayerContext, Mechanism, Selection, indices, keep_with_globals, pattern_with_globals};
 use crate::info::{Family, MechanismInfo};
 
 /// Attention within blocks.
@@ -44,7 +44,7 @@ impl Blockwise {
 }
 
 impl Mechanism for Blockwise {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         let (query, key) = indices(scores);
         let block = |index: Tensor<4, Int>| index.div_scalar(self.size as i64);
         keep_with_globals(scores, self.globals, block(query).equal(block(key)))

@@ -11,7 +11,7 @@ use semfocus_kernels::TopKRule;
 
 use super::rows::keep_highest;
 use super::topk::rule_or_all;
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// The lowest scores of each query.
@@ -34,8 +34,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for BottomK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_highest(site.hide(scores.clone(), f32::INFINITY).neg(), self.k)
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_highest(context.hide(scores.clone(), f32::INFINITY).neg(), self.k)
     }
 
     fn selection(&self, length: usize) -> Option<Selection> {

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::{Literal, Parameter};
 
-use super::{Mechanism, Site, keep_all};
+use super::{LayerContext, Mechanism, keep_all};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::{Content, Weighting};
-use crate::weighting::{WeightFunction, softmax};
+use crate::weighting::{Content, WeightFunction, Weighting, softmax};
 
 /// Differential attention.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +35,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Differential {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 

@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 use semfocus_kernels::KeptKeys;
 
-use super::{Mechanism, Selection, Site, indices};
+use super::{LayerContext, Mechanism, Selection, indices};
 use crate::info::{Family, MechanismInfo};
 
 /// A window with gaps.
@@ -36,7 +36,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Dilated {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         let (query, key) = indices(scores);
         let (step, width) = (self.gap as i64 + 1, self.width as i64);
         let offset = key.sub(query); // [1, 1, queries, keys]

@@ -7,9 +7,10 @@ use burn::tensor::{Bool, Tensor, activation};
 use semfocus_core::spec::{Literal, Parameter};
 use semfocus_kernels::FusedWeighting;
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::{HeadTensors, LayerShape, MechanismParameter, Weighting};
+use crate::mechanism::{HeadTensors, LayerShape, MechanismParameter};
+use crate::weighting::Weighting;
 
 /// α-entmax over all keys.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 const LEARNED: &[MechanismParameter] = &[MechanismParameter { name: "alpha", initial: 0.0 }];
 
 impl Mechanism for Entmax {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 
@@ -56,7 +57,7 @@ impl Mechanism for Entmax {
         if self.alpha.is_none() { LEARNED } else { &[] }
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
+    fn head_scalars(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
         let alpha = match self.alpha {
             Some(1.0 | 1.5 | 2.0) => None,
             Some(alpha) => Some(shape.constant(alpha)),

@@ -12,7 +12,7 @@ use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::randomk::draw_into;
 use super::rows::keep_rows;
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// Random keys for each query that never change.
@@ -35,8 +35,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for FixedK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_rows(scores, site, |row, kept| self.select(row, kept))
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_rows(scores, context, |row, kept| self.select(row, kept))
     }
 
     fn selection(&self, _length: usize) -> Option<Selection> {
@@ -50,6 +50,6 @@ impl RowRule for FixedK {
     }
 
     fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
-        draw_into(row.place, row.visible, self.k, kept);
+        draw_into(row.fixed_key, row.visible, self.k, kept);
     }
 }

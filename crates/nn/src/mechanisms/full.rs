@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
 
 /// Standard attention.
@@ -24,7 +24,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Full {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 

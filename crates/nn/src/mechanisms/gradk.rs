@@ -10,9 +10,9 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::FusedWeighting;
 
 use super::topk::TopK;
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::Weighting;
+use crate::weighting::Weighting;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for GradientK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        TopK { k: self.k }.keep(scores, site)
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        TopK { k: self.k }.keep(scores, context)
     }
 
     fn selection(&self, length: usize) -> Option<Selection> {

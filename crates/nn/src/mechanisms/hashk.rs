@@ -11,7 +11,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::rows::keep_rows;
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// Keys by a hash of the tokens.
@@ -37,8 +37,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 const HASHES: u64 = 1 << 32;
 
 impl Mechanism for HashK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_rows(scores, site, |row, kept| self.select(row, kept))
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_rows(scores, context, |row, kept| self.select(row, kept))
     }
 
     fn selection(&self, _length: usize) -> Option<Selection> {
@@ -57,7 +57,7 @@ impl RowRule for HashK {
             return;
         }
         let token = |position: usize| row.tokens.get(position).copied().unwrap_or(0) as u64;
-        let of_query = row.place.child(HASHES + token(row.query));
+        let of_query = row.fixed_key.child(HASHES + token(row.query));
         let hash = |key: u32| of_query.child(token(key as usize)).bits_at(key);
         kept.sort_by_cached_key(|&key| (std::cmp::Reverse(hash(key)), key));
         kept.truncate(self.k);

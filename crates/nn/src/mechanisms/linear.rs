@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
 
-use super::{Mechanism, Site, keep_all};
+use super::{LayerContext, Mechanism, keep_all};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::{Content, Weighting};
-use crate::weighting::WeightFunction;
+use crate::weighting::{Content, WeightFunction, Weighting};
 
 /// Linear attention.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +27,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Linear {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 

@@ -11,9 +11,9 @@ use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_core::Key;
 use semfocus_core::spec::{Literal, Parameter};
 
-use super::{Mechanism, Site, indices};
+use super::{LayerContext, Mechanism, indices};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::Content;
+use crate::weighting::Content;
 
 /// Keys in the same bucket of a hash that keeps near vectors together.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +43,15 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Lsh {
-    fn keep(&self, _scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, _scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         unreachable!("the choice is made by content")
     }
 
-    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, site: &Site) -> Tensor<4, Bool> {
+    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, context: &LayerContext) -> Tensor<4, Bool> {
         let (query, key) = indices(scores);
         let mut kept = query.equal(key).expand(scores.dims());
         for round in 0..self.rounds {
-            let directions = self.directions(round, content, site);
+            let directions = self.directions(round, content, context);
             let bucket = |rows: &Tensor<4>| {
                 let along = rows.clone().without_autodiff().matmul(directions.clone()); // [batch, heads, length, b / 2]
                 Tensor::cat(vec![along.clone(), along.neg()], 3).argmax(3) // [batch, heads, length, 1]
@@ -65,10 +65,10 @@ impl Mechanism for Lsh {
 
 impl Lsh {
     /// The directions of a round, `[batch, heads, d_head, b / 2]`: uniform in a cube.
-    fn directions(&self, round: usize, content: &Content, site: &Site) -> Tensor<4> {
+    fn directions(&self, round: usize, content: &Content, context: &LayerContext) -> Tensor<4> {
         let [batch, heads, _, width] = content.query.dims();
         let count = self.buckets.div_ceil(2);
-        let root: Key = site.place.child(DIRECTIONS + round as u64);
+        let root: Key = context.fixed_key.child(DIRECTIONS + round as u64);
         let values: Vec<f32> = (0..heads)
             .flat_map(|head| {
                 let key = root.child(head as u64);

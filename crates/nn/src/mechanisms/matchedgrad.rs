@@ -10,7 +10,7 @@ use burn::tensor::{Bool, Tensor};
 use semfocus_core::LrFactors;
 use semfocus_core::spec::Parameter;
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
 
 /// Full attention with larger steps of its query and key maps.
@@ -33,7 +33,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for MatchedGradient {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 

@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule};
 
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// Scores near the best one.
@@ -30,8 +30,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for MinP {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        let scores = site.hide(scores.clone(), f32::NEG_INFINITY);
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        let scores = context.hide(scores.clone(), f32::NEG_INFINITY);
         let best = scores.clone().max_dim(3); // [batch, heads, queries, 1]
         scores.greater_equal(best.sub_scalar(self.margin))
     }

@@ -9,7 +9,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::keep_highest;
-use super::{Mechanism, Selection, Site, indices};
+use super::{LayerContext, Mechanism, Selection, indices};
 use crate::info::{Family, MechanismInfo};
 use semfocus_core::Visibility;
 
@@ -38,7 +38,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Moba {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
         let scores = scores.clone().without_autodiff();
         let length = scores.dims()[3];
         let blocks = length.div_ceil(self.block);
@@ -53,7 +53,7 @@ impl Mechanism for Moba {
         let gates =
             scores.clone().matmul(members.expand([scores.dims()[0], scores.dims()[1], length, blocks])).div(counts);
         let mut gates = gates.clone().mask_fill(own.expand(gates.dims()), f32::INFINITY);
-        if site.visibility == Visibility::Causal {
+        if context.visibility == Visibility::Causal {
             let future = number.greater(block_of(query));
             gates = gates.clone().mask_fill(future.expand(gates.dims()), f32::NEG_INFINITY);
         }

@@ -76,8 +76,9 @@ use std::ops::Range;
 use burn::tensor::{Bool, Int, Tensor};
 use semfocus_kernels::{KeptKeys, Selection};
 
+use crate::context::{LayerContext, indices};
 use crate::info::MechanismInfo;
-use crate::mechanism::{Mechanism, Site, indices};
+use crate::mechanism::Mechanism;
 
 /// The entries of the standard registry, in the order in which they are listed.
 pub(crate) fn all() -> Vec<MechanismInfo> {
@@ -145,30 +146,20 @@ fn keep_with_globals(scores: &Tensor<4>, globals: usize, local: Tensor<4, Bool>)
 mod tests {
     //! What the tests of all mechanisms share.
 
-    use std::sync::Arc;
-
     use burn::tensor::{Device, Tensor, TensorData};
     use semfocus_kernels::{KeptKeys, Key, Row, Visibility};
 
-    use super::{Mechanism, Selection, Site};
+    use super::{LayerContext, Mechanism, Selection};
 
-    pub(super) fn site() -> Site {
-        Site {
-            key: Key::new(5),
-            place: Key::new(6),
-            layer: 0,
-            globals: 0,
-            visibility: Visibility::All,
-            tokens: Arc::new([]),
-            relevant: Arc::new([]),
-        }
+    pub(super) fn context() -> LayerContext {
+        LayerContext { fixed_key: Key::new(6), ..LayerContext::new(0, Key::new(5), 0, Visibility::All) }
     }
 
     /// The kept keys of every query of one sequence and head, by the reference form.
     pub(super) fn reference(mechanism: &dyn Mechanism, rows: &[Vec<f32>]) -> Vec<Vec<u32>> {
         let length = rows[0].len();
         let scores = TensorData::new(rows.concat(), [1, 1, rows.len(), length]);
-        let kept = mechanism.keep(&Tensor::from_data(scores, &Device::flex()), &site()).into_data();
+        let kept = mechanism.keep(&Tensor::from_data(scores, &Device::flex()), &context()).into_data();
         let kept: Vec<bool> = kept.iter::<bool>().collect();
         kept.chunks(length).map(|row| (0..length as u32).filter(|&key| row[key as usize]).collect()).collect()
     }
@@ -197,7 +188,7 @@ mod tests {
                 Selection::Pattern(_) => panic!("{mechanism:?} has no rule"),
                 Selection::Rule(rule) => {
                     let mut kept = Vec::new();
-                    let draw = site().row(0, 1, 0, length, query);
+                    let draw = context().row(0, 1, 0, length, query);
                     rule.select(&Row { draw, query, ..Row::of_scores(row) }, &mut kept);
                     kept
                 }

@@ -12,7 +12,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::{keep_highest, relevant_keys};
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// See the module.
@@ -35,13 +35,13 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Oracle {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        let relevant = relevant_keys(scores, site);
-        let count = site.only_seen(relevant.clone(), scores).int().sum_dim(3); // [batch, heads, queries, 1]
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        let relevant = relevant_keys(scores, context);
+        let count = context.only_seen(relevant.clone(), scores).int().sum_dim(3); // [batch, heads, queries, 1]
         let too_many = count.greater_equal_elem(self.k as i64).expand(scores.dims());
         let ranked = scores.clone().mask_fill(relevant.clone().bool_and(too_many.clone().bool_not()), f32::INFINITY);
         let ranked = ranked.mask_fill(relevant.bool_not().bool_and(too_many), f32::NEG_INFINITY);
-        keep_highest(site.hide(ranked, f32::NEG_INFINITY), self.k)
+        keep_highest(context.hide(ranked, f32::NEG_INFINITY), self.k)
     }
 
     fn needs_relevance(&self) -> bool {

@@ -10,7 +10,7 @@ use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Key, Row, RowRule, RuleScores};
 
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// Random keys for each query.
@@ -57,13 +57,13 @@ pub(super) fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) 
 }
 
 impl Mechanism for RandomK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
         let [batch, heads, queries, keys] = scores.dims();
         let mut kept = vec![false; batch * heads * queries * keys];
         for (row, mask) in kept.chunks_mut(keys).enumerate() {
             let (sequence, head, query) = (row / queries / heads, row / queries % heads, row % queries);
-            let visible = site.visibility.keys(query, keys);
-            for key in draw(site.row(sequence, heads, head, queries, query), visible, self.k) {
+            let visible = context.visibility.keys(query, keys);
+            for key in draw(context.row(sequence, heads, head, queries, query), visible, self.k) {
                 mask[key as usize] = true;
             }
         }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_core::spec::{Literal, Parameter};
 
-use super::{Mechanism, Site};
+use super::{LayerContext, Mechanism};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::Content;
+use crate::weighting::Content;
 
 /// The keys nearest to the centroid of the query.
 #[derive(Clone, Copy, Debug)]
@@ -44,16 +44,16 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Routing {
-    fn keep(&self, _scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, _scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         unreachable!("the choice is made by content")
     }
 
-    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, site: &Site) -> Tensor<4, Bool> {
+    fn keep_by_content(&self, scores: &Tensor<4>, content: &Content, context: &LayerContext) -> Tensor<4, Bool> {
         let [_, _, length, width] = content.query.dims();
         let values = |rows: &Tensor<4>| rows.clone().without_autodiff().into_data().iter::<f64>().collect::<Vec<f64>>();
         let (queries, keys) = (values(&content.query), values(&content.key));
         let heads = queries.chunks(length * width).zip(keys.chunks(length * width));
-        let visible = |query| site.visibility.keys(query, length);
+        let visible = |query| context.visibility.keys(query, length);
         let mask: Vec<bool> =
             heads.flat_map(|(queries, keys)| self.keep_in_head(queries, keys, width, visible)).collect();
         Tensor::from_data(TensorData::new(mask, scores.shape()), &scores.device())

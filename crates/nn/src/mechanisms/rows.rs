@@ -5,28 +5,32 @@ use std::ops::Range;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use semfocus_kernels::{Row, RowRule, RuleScores, TopKRule};
 
-use super::{Site, keep_all};
+use super::{LayerContext, keep_all};
 
 /// A mask from a choice that is made row by row on the processor, for choices that tensor code would not make clearer.
-pub(super) fn keep_rows(scores: &Tensor<4>, site: &Site, choose: impl Fn(&Row<'_>, &mut Vec<u32>)) -> Tensor<4, Bool> {
+pub(super) fn keep_rows(
+    scores: &Tensor<4>,
+    context: &LayerContext,
+    choose: impl Fn(&Row<'_>, &mut Vec<u32>),
+) -> Tensor<4, Bool> {
     let [batch, heads, queries, keys] = scores.dims();
     let values: Vec<f32> = scores.clone().into_data().iter::<f32>().collect();
     let mut mask = vec![false; batch * heads * queries * keys];
     let mut kept = Vec::new();
     for (number, (mask, scores)) in mask.chunks_mut(keys).zip(values.chunks(keys)).enumerate() {
         let (sequence, head, query) = (number / queries / heads, number / queries % heads, number % queries);
-        let visible = site.visibility.keys(query, keys);
+        let visible = context.visibility.keys(query, keys);
         kept.clear();
         let row = Row {
-            draw: site.row(sequence, heads, head, queries, query),
-            place: site.place(head, queries, query),
-            layer: site.layer,
+            draw: context.row(sequence, heads, head, queries, query),
+            fixed_key: context.fixed_row(head, queries, query),
+            layer: context.layer,
             head,
             query,
             visible,
             scores: &scores[..visible],
-            tokens: site.tokens.get(sequence * keys..(sequence + 1) * keys).unwrap_or(&[]),
-            relevant: site.relevant.get(sequence).map(Vec::as_slice),
+            tokens: context.tokens.get(sequence * keys..(sequence + 1) * keys).unwrap_or(&[]),
+            relevant: context.relevant.get(sequence).map(Vec::as_slice),
         };
         choose(&row, &mut kept);
         kept.iter().for_each(|&key| mask[key as usize] = true);
@@ -35,10 +39,10 @@ pub(super) fn keep_rows(scores: &Tensor<4>, site: &Site, choose: impl Fn(&Row<'_
 }
 
 /// The relevant positions of each sequence as a mask of the shape of the scores.
-pub(super) fn relevant_keys(scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+pub(super) fn relevant_keys(scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
     let [batch, _, _, keys] = scores.dims();
     let mut mask = vec![false; batch * keys];
-    for (mask, relevant) in mask.chunks_mut(keys).zip(site.relevant.iter()) {
+    for (mask, relevant) in mask.chunks_mut(keys).zip(context.relevant.iter()) {
         relevant.iter().for_each(|&key| mask[key as usize] = true);
     }
     let mask = TensorData::new(mask, [batch, 1, 1, keys]);

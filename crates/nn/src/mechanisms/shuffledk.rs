@@ -11,7 +11,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::{RuleScores, TopKRule};
 
 use super::rows::{HighestBy, keep_highest};
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// See the module.
@@ -34,8 +34,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for ShuffledK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_highest(site.hide(scores.clone(), f32::NEG_INFINITY), self.k)
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_highest(context.hide(scores.clone(), f32::NEG_INFINITY), self.k)
     }
 
     fn scores(&self) -> RuleScores {

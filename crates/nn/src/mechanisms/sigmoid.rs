@@ -5,9 +5,9 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_kernels::FusedWeighting;
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
-use crate::mechanism::Weighting;
+use crate::weighting::Weighting;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Sigmoid {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 

@@ -8,7 +8,7 @@ use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::rows::{keep_rows, window};
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// The first keys and a window.
@@ -36,8 +36,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Sinks {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_rows(scores, site, |row, kept| {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_rows(scores, context, |row, kept| {
             let near = window(row.query, row.visible, self.width);
             kept.extend((0..row.visible).filter(|key| *key < self.sinks || near.contains(key)).map(|key| key as u32));
         })

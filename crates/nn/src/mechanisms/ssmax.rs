@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{HeadTensors, LayerShape, MechanismParameter};
 
@@ -30,7 +30,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 const LEARNED: &[MechanismParameter] = &[MechanismParameter { name: "s", initial: 1.0 }];
 
 impl Mechanism for Ssmax {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 
@@ -42,7 +42,7 @@ impl Mechanism for Ssmax {
         LEARNED
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
+    fn head_scalars(&self, parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
         let factor = (shape.length.max(2) as f64).ln();
         let temperature = parameters.map(|s| s.squeeze_dim::<1>(1).mul_scalar(factor));
         HeadTensors { temperature, alpha: None }

@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::Parameter;
 use semfocus_kernels::KeptKeys;
 
-use super::{Mechanism, Selection, Site, indices};
+use super::{LayerContext, Mechanism, Selection, indices};
 use crate::info::{Family, MechanismInfo};
 
 /// A window and a stride.
@@ -30,7 +30,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for Strided {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         let (query, key) = indices(scores);
         let distance = query.sub(key).abs(); // [1, 1, queries, keys]
         let stride = self.stride as i64;

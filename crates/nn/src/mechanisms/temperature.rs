@@ -11,7 +11,7 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
 use crate::mechanism::{HeadTensors, LayerShape};
 
@@ -50,7 +50,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 const DEFAULT: f64 = 4.0;
 
 impl Mechanism for Temperature {
-    fn keep(&self, scores: &Tensor<4>, _site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, _context: &LayerContext) -> Tensor<4, Bool> {
         keep_all(scores)
     }
 
@@ -58,7 +58,7 @@ impl Mechanism for Temperature {
         Some(Selection::All)
     }
 
-    fn numbers(&self, _parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
+    fn head_scalars(&self, _parameters: Option<Tensor<2>>, shape: &LayerShape) -> HeadTensors {
         let factor = match *self {
             Temperature::Factor(factor) => factor,
             Temperature::Matched(k) if k >= shape.length => return HeadTensors::default(),

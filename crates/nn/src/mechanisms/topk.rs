@@ -10,7 +10,7 @@ use semfocus_core::spec::{Literal, Parameter};
 use semfocus_kernels::{Row, RowRule, TopKRule};
 
 use super::rows::{keep_highest, keep_rows};
-use super::{Mechanism, Selection, Site};
+use super::{LayerContext, Mechanism, Selection};
 use crate::info::{Family, MechanismInfo};
 
 /// The highest scores of each query.
@@ -39,8 +39,8 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for TopK {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_highest(site.hide(scores.clone(), f32::NEG_INFINITY), self.k)
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_highest(context.hide(scores.clone(), f32::NEG_INFINITY), self.k)
     }
 
     fn selection(&self, length: usize) -> Option<Selection> {
@@ -55,8 +55,8 @@ struct RandomTies {
 }
 
 impl Mechanism for RandomTies {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        keep_rows(scores, site, |row, kept| {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_rows(scores, context, |row, kept| {
             let value = |key: u32| (row.scores[key as usize] + 0.0, row.draw.bits_at(key)); // -0 is equal to +0
             kept.extend(0..row.visible as u32);
             kept.sort_by(|&a, &b| {

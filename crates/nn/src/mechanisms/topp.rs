@@ -10,7 +10,7 @@ use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule};
 
 use super::rows::keep_highest_of_each;
-use super::{Mechanism, Selection, Site, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 use crate::info::{Family, MechanismInfo};
 
 /// The highest scores up to a share of the softmax.
@@ -35,11 +35,11 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
 };
 
 impl Mechanism for TopP {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
         if self.p >= 1.0 {
             return keep_all(scores);
         }
-        let scores = site.hide(scores.clone(), f32::NEG_INFINITY).without_autodiff();
+        let scores = context.hide(scores.clone(), f32::NEG_INFINITY).without_autodiff();
         let weights = activation::softmax(scores.clone(), 3).sort_descending(3);
         let before = weights.clone().cumsum(3).sub(weights); // the share of those before each
         let counts = before.lower_elem(self.p - TOLERANCE).int().sum_dim(3).clamp_min(1); // [batch, heads, queries, 1]

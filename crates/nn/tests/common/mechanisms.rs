@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Tensor, TensorData, activation};
 use semfocus_nn::mechanisms::{Full, TopK};
 use semfocus_nn::{
-    FusedWeighting, HeadTensors, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Registry, Row, RowRule,
-    RuleScores, Selection, Site, Weighting,
+    FusedWeighting, HeadTensors, LayerContext, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Registry, Row,
+    RowRule, RuleScores, Selection, Weighting,
 };
 
 /// A weighting of all visible keys, or of the best of them.
@@ -22,8 +22,8 @@ const LEARNED: &[MechanismParameter] =
     &[MechanismParameter { name: "heat", initial: 0.1 }, MechanismParameter { name: "shape", initial: -0.3 }];
 
 impl Mechanism for Weighted {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        self.k.map_or_else(|| Full.keep(scores, site), |k| TopK { k }.keep(scores, site))
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        self.k.map_or_else(|| Full.keep(scores, context), |k| TopK { k }.keep(scores, context))
     }
 
     fn selection(&self, length: usize) -> Option<Selection> {
@@ -38,7 +38,7 @@ impl Mechanism for Weighted {
         if self.learned { LEARNED } else { &[] }
     }
 
-    fn numbers(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
+    fn head_scalars(&self, parameters: Option<Tensor<2>>, _: &LayerShape) -> HeadTensors {
         let Some(parameters) = parameters else { return HeadTensors::default() };
         let column = |number: usize| parameters.clone().narrow(1, number, 1).squeeze_dim::<1>(1);
         HeadTensors { temperature: Some(column(0).exp()), alpha: Some(activation::sigmoid(column(1)).add_scalar(1.0)) }
@@ -50,8 +50,8 @@ impl Mechanism for Weighted {
 struct TopByOther(RuleScores);
 
 impl Mechanism for TopByOther {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
-        TopK { k: 3 }.keep(scores, site)
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        TopK { k: 3 }.keep(scores, context)
     }
 
     fn scores(&self) -> RuleScores {
@@ -98,15 +98,17 @@ impl Places {
 }
 
 impl Mechanism for Places {
-    fn keep(&self, scores: &Tensor<4>, site: &Site) -> Tensor<4, Bool> {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
         let [batch, heads, queries, keys] = scores.dims();
         let mut kept = vec![false; batch * heads * queries * keys];
         for (row, mask) in kept.chunks_mut(keys).enumerate() {
             let (sequence, head, query) = (row / queries / heads, row / queries % heads, row % queries);
-            let tokens = &site.tokens[sequence * keys..(sequence + 1) * keys];
-            let visible = site.visibility.keys(query, keys);
-            let place = site.place(head, keys, query);
-            Places::keys(place, site.layer, query, visible, tokens).iter().for_each(|&key| mask[key as usize] = true);
+            let tokens = &context.tokens[sequence * keys..(sequence + 1) * keys];
+            let visible = context.visibility.keys(query, keys);
+            let place = context.fixed_row(head, keys, query);
+            Places::keys(place, context.layer, query, visible, tokens)
+                .iter()
+                .for_each(|&key| mask[key as usize] = true);
         }
         Tensor::from_data(TensorData::new(kept, scores.shape()), &scores.device())
     }
@@ -122,7 +124,7 @@ impl RowRule for Places {
     }
 
     fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
-        kept.extend(Places::keys(row.place, row.layer, row.query, row.visible, row.tokens));
+        kept.extend(Places::keys(row.fixed_key, row.layer, row.query, row.visible, row.tokens));
     }
 }
 

@@ -4,7 +4,7 @@
 pub(crate) mod mechanisms;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_nn::{Encoder, Named, Pass, Registry, train};
+use semfocus_nn::{Encoder, Named, Pass, Registry, conformance, train};
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
 pub(crate) fn small_specs() -> Vec<String> {
@@ -24,7 +24,7 @@ pub(crate) fn small_specs() -> Vec<String> {
 
 /// The model with relevant positions, for mechanisms that ask for them.
 pub(crate) fn relevant(model: Encoder) -> Encoder {
-    model.with_stand_ins()
+    conformance::with_stand_ins(model)
 }
 
 /// A fixed batch of `[batch, length]` tokens below `vocabulary`.

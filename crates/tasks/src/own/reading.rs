@@ -6,7 +6,7 @@ use std::io::BufRead;
 use super::OwnData;
 use super::rows::{Layout, Row};
 use crate::lines::{LineError, Lines, MAX_LABEL, MAX_TOKEN, ReadError, shown, whole_number};
-use crate::task::Token;
+use crate::task::{BuiltTask, Symbol, Token, single_label};
 use crate::tasks::listops;
 use semfocus_core::data::MAX_LENGTH;
 
@@ -17,7 +17,8 @@ pub(super) struct Reading {
     notes: Vec<String>,
     /// How the lines of the file at hand are divided.
     layout: Layout,
-    is_listops: bool,
+    /// The task whose sequences these are, if the format says so.
+    task: Option<BuiltTask>,
     tokens: Words,
     classes: Words,
     sequence: Vec<u32>,
@@ -73,24 +74,19 @@ impl Reading {
 
     pub(super) fn finish(self, name: String) -> Result<OwnData, ReadError> {
         let place = |wrong: (Place, LineError)| wrong.1.in_line(&self.files[wrong.0.file], wrong.0.line);
-        let (alphabet, token_ids) = if self.is_listops {
-            let alphabet = listops::INFO.alphabet.iter().map(|symbol| symbol.text.to_owned()).collect();
-            (alphabet, self.tokens.listops_ids())
-        } else {
-            self.tokens.ids("token", MAX_TOKEN).map_err(place)?
-        };
-        let (classes, label_ids) = if self.is_listops {
-            let classes = listops::INFO.classes.iter().map(|symbol| symbol.text.to_owned()).collect();
-            (classes, self.classes.words.iter().map(|word| word.text.parse().unwrap_or(0)).collect())
-        } else {
-            self.classes.ids("label", MAX_LABEL).map_err(place)?
+        let ((alphabet, token_ids), (classes, label_ids)) = match &self.task {
+            Some(task) => (self.tokens.ids_in(&task.alphabet), self.classes.ids_in(&task.classes)),
+            None => (
+                self.tokens.ids("token", MAX_TOKEN).map_err(place)?,
+                self.classes.ids("label", MAX_LABEL).map_err(place)?,
+            ),
         };
         let notes = self.notes.iter().cloned().chain(self.suspected_headers()).collect();
         Ok(OwnData {
             name,
             alphabet,
             classes,
-            is_listops: self.is_listops,
+            task: self.task.map(|task| task.task),
             tokens: self.sequence.iter().map(|&word| token_ids[word as usize]).collect(),
             ends: self.ends,
             labels: self.labels.iter().map(|&word| label_ids[word as usize]).collect(),
@@ -134,8 +130,8 @@ impl Reading {
                     None => return LineError::at(column, "`)` without a matching `(`"),
                 },
                 _ => {
-                    if has_brackets && self.labels.is_empty() && word.starts_with('[') {
-                        self.is_listops = true;
+                    if has_brackets && self.labels.is_empty() && self.task.is_none() {
+                        self.task = listops::of_interchange(word);
                     }
                     if columns.len() == MAX_LENGTH {
                         return LineError::at(column, format!("the sequence has more than {MAX_LENGTH} tokens"));
@@ -152,8 +148,8 @@ impl Reading {
             let place = if matches!(self.layout, Layout::Tabs | Layout::Interchange) { " before the tab" } else { "" };
             return LineError::at(1, format!("the line has no tokens{place}"));
         }
-        if self.is_listops {
-            self.check_listops(start, &columns, &label, label_column, end)?;
+        if let Some(task) = &self.task {
+            self.check(task, start, &columns, &label, label_column, end)?;
         }
         self.ends.push(self.sequence.len());
         self.lines.push(u32::try_from(number).unwrap_or(u32::MAX));
@@ -161,8 +157,10 @@ impl Reading {
         Ok(())
     }
 
-    fn check_listops(
+    /// Checks a sequence and its label against the task whose sequences these are.
+    fn check(
         &self,
+        task: &BuiltTask,
         start: usize,
         columns: &[usize],
         label: &str,
@@ -172,24 +170,28 @@ impl Reading {
         let mut tokens = Vec::with_capacity(columns.len());
         for (&word, &column) in self.sequence[start..].iter().zip(columns) {
             let text = &self.tokens.words[word as usize].text;
-            match listops_id(text) {
+            match id_in(&task.alphabet, text) {
                 Some(id) => tokens.push(id),
-                None => return LineError::at(column, format!("{} is not a symbol of ListOps", shown(text))),
+                None => return LineError::at(column, format!("{} is not a symbol of `{}`", shown(text), task.spec)),
             }
         }
-        let value = listops::INFO.label(&tokens).map_err(|illegal| LineError {
+        let answers = task.answers(&tokens).map_err(|illegal| LineError {
             column: columns.get(illegal.index).copied().unwrap_or(end),
             reason: illegal.reason,
         })?;
-        if label == value.to_string() {
+        let value = single_label(&answers).map_or("", |label| &task.classes[usize::from(label)].text);
+        if label == value {
             return Ok(());
         }
-        LineError::at(label_column, format!("the label is {} but the expression's value is {value}", shown(label)))
+        LineError::at(
+            label_column,
+            format!("the label is {}, but by the rule of `{}` it is {value}", shown(label), task.spec),
+        )
     }
 }
 
-fn listops_id(text: &str) -> Option<Token> {
-    listops::INFO.alphabet.iter().position(|symbol| symbol.text == text).map(|id| id as Token)
+fn id_in(symbols: &[Symbol], text: &str) -> Option<Token> {
+    symbols.iter().position(|symbol| symbol.text == text).map(|id| id as Token)
 }
 
 /// The different words of the files, numbered in order of appearance, with the place where each was seen first.
@@ -222,8 +224,10 @@ impl Words {
         number
     }
 
-    fn listops_ids(&self) -> Vec<Token> {
-        self.words.iter().map(|word| listops_id(&word.text).unwrap_or(0)).collect()
+    /// The symbols, and the id of every word among them.
+    fn ids_in(&self, symbols: &[Symbol]) -> (Vec<String>, Vec<Token>) {
+        let texts = symbols.iter().map(|symbol| symbol.text.clone().into_owned()).collect();
+        (texts, self.words.iter().map(|word| id_in(symbols, &word.text).unwrap_or(0)).collect())
     }
 
     /// The alphabet, and the id of every word: if all words are numbers, these numbers; otherwise their rank.

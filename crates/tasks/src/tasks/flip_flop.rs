@@ -1,9 +1,10 @@
 //! `flip-flop`: which bit was written last?
 
-use super::BIT_CLASSES;
-use crate::generate::Unlikely;
+use std::sync::Arc;
+
+use super::{BIT_CLASSES, text};
 use crate::random::Random;
-use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use crate::task::{Answers, Illegal, Lengths, Symbol, Task, TaskInfo, Token, Unlikely, label, symbol};
 use semfocus_core::data::Length;
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
@@ -12,11 +13,7 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     tests: "remembering one bit over many others that must be ignored",
     source: "Liu et al., Exposing Attention Glitches with Flip-Flop Language Modeling, NeurIPS 2023; here with one question, \
         at the end",
-    min_length: 4,
-    lesson_length: Length::Between(8, 16),
-    explain,
-    relevant: Some(relevant),
-    ..TaskInfo::new("flip-flop", ALPHABET, BIT_CLASSES, generate, evaluate)
+    ..TaskInfo::new("flip-flop", |_| Ok(Arc::new(FlipFlop)))
 };
 
 const ALPHABET: &[Symbol] = &[
@@ -34,32 +31,79 @@ const READ: Token = 4;
 const ASKED: Token = 5;
 const PAD: Token = 6;
 
-fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let length = recipe.draw_length(random);
-    let mut memory = random.below(2) as Token;
-    out.extend([WRITE, memory]);
-    for _ in 2..length / 2 {
-        let pair = match random.below(10) {
-            0 => {
-                memory = random.below(2) as Token;
-                [WRITE, memory]
-            }
-            1 => [READ, memory],
-            _ => [IGNORE, random.below(2) as Token],
-        };
-        out.extend(pair);
-    }
-    out.extend([READ, ASKED]);
-    if length % 2 == 1 {
-        out.push(PAD);
-    }
-    Ok(memory)
-}
+#[derive(Debug)]
+struct FlipFlop;
 
-/// Reads backwards to the last write, once all pairs are known to be legal.
-fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
-    check(tokens)?;
-    Ok(tokens[last_write(tokens) + 1])
+impl Task for FlipFlop {
+    fn alphabet(&self) -> Vec<Symbol> {
+        ALPHABET.to_vec()
+    }
+
+    fn classes(&self) -> Vec<Symbol> {
+        BIT_CLASSES.to_vec()
+    }
+
+    fn min_length(&self) -> usize {
+        4
+    }
+
+    fn lesson_length(&self) -> Length {
+        Length::Between(8, 16)
+    }
+
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        let length = random.within(lengths);
+        let mut memory = random.below(2) as Token;
+        out.extend([WRITE, memory]);
+        for _ in 2..length / 2 {
+            let pair = match random.below(10) {
+                0 => {
+                    memory = random.below(2) as Token;
+                    [WRITE, memory]
+                }
+                1 => [READ, memory],
+                _ => [IGNORE, random.below(2) as Token],
+            };
+            out.extend(pair);
+        }
+        out.extend([READ, ASKED]);
+        if length % 2 == 1 {
+            out.push(PAD);
+        }
+        Ok(label(memory))
+    }
+
+    /// Reads backwards to the last write, once all pairs are known to be legal.
+    fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal> {
+        check(tokens)?;
+        Ok(label(tokens[last_write(tokens) + 1]))
+    }
+
+    fn explain(&self, tokens: &[Token]) -> Vec<String> {
+        let mut memory = 0;
+        let mut lines = Vec::new();
+        for pair in tokens.chunks_exact(2) {
+            let (instruction, bit) = (pair[0], pair[1]);
+            let meaning = match instruction {
+                WRITE => {
+                    memory = bit;
+                    format!("write {bit}")
+                }
+                IGNORE => format!("ignore {bit}"),
+                _ => format!("read: {memory} was written last"),
+            };
+            lines.push(format!("{} {} → {meaning}", text(ALPHABET, instruction), text(ALPHABET, bit)));
+        }
+        lines
+    }
+
+    /// The bit of the last write and those of the reads after it: each of them alone is the answer. Replacing a single one of
+    /// several would make the sequence illegal; replacing all of them gives a legal sequence with the other label.
+    fn relevant(&self, tokens: &[Token]) -> Option<Vec<usize>> {
+        let write = last_write(tokens);
+        let is_copy = |index: &usize| tokens[*index] != IGNORE && tokens[index + 1] != ASKED;
+        Some((write..tokens.len() - 1).step_by(2).filter(is_copy).map(|index| index + 1).collect())
+    }
 }
 
 /// Index of the last W. There is one in every legal sequence.
@@ -86,11 +130,11 @@ fn check(tokens: &[Token]) -> Result<(), Illegal> {
         }
         let instruction = tokens[index - 1];
         if is_instruction {
-            return Illegal::at(index, format!("expected a bit, 0 or 1, after {}", INFO.text(instruction)));
+            return Illegal::at(index, format!("expected a bit, 0 or 1, after {}", text(ALPHABET, instruction)));
         }
         if token == ASKED {
             if instruction != READ {
-                return Illegal::at(index, format!("`?` must follow R, not {}", INFO.text(instruction)));
+                return Illegal::at(index, format!("`?` must follow R, not {}", text(ALPHABET, instruction)));
             }
             if index + 1 < tokens.len() {
                 return Illegal::at(index, "`?` is only allowed at the end");
@@ -103,30 +147,4 @@ fn check(tokens: &[Token]) -> Result<(), Illegal> {
         }
     }
     Illegal::at(tokens.len(), "ends too early: the last pair must be R ? (4 5)")
-}
-
-/// The bit of the last write and those of the reads after it: each of them alone is the answer. Replacing a single one of
-/// several would make the sequence illegal; replacing all of them gives a legal sequence with the other label.
-fn relevant(tokens: &[Token]) -> Vec<usize> {
-    let write = last_write(tokens);
-    let is_copy = |index: &usize| tokens[*index] != IGNORE && tokens[index + 1] != ASKED;
-    (write..tokens.len() - 1).step_by(2).filter(is_copy).map(|index| index + 1).collect()
-}
-
-fn explain(tokens: &[Token]) -> Vec<String> {
-    let mut memory = 0;
-    let mut lines = Vec::new();
-    for pair in tokens.chunks_exact(2) {
-        let (instruction, bit) = (pair[0], pair[1]);
-        let meaning = match instruction {
-            WRITE => {
-                memory = bit;
-                format!("write {bit}")
-            }
-            IGNORE => format!("ignore {bit}"),
-            _ => format!("read: {memory} was written last"),
-        };
-        lines.push(format!("{} {} → {meaning}", INFO.text(instruction), INFO.text(bit)));
-    }
-    lines
 }

@@ -1,24 +1,39 @@
 //! `listops`: nested operations on lists of digits, grown by the procedure of the Long Range Arena.
 
-use super::joined;
-use crate::generate::Unlikely;
-use crate::random::Random;
-use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
-use semfocus_core::data::Length;
+use std::sync::Arc;
 
-/// The definition of the task; data files in the interchange format share its vocabulary.
-pub const INFO: TaskInfo = TaskInfo {
+use semfocus_core::data::Length;
+use semfocus_core::spec::{Literal, Parameter, Table, Values};
+
+use super::{joined, text};
+use crate::random::Random;
+use crate::task::{
+    Answers, BuiltTask, Illegal, Label, Lengths, Symbol, Task, TaskInfo, Token, Unlikely, label, symbol,
+};
+
+pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the value of nested MIN, MAX, MED (median) and SM (sum modulo 10) of lists of digits",
     tests: "evaluating a deep hierarchy in a long sequence, much of which turns out not to matter",
     source: "Nangia & Bowman, ListOps: A Diagnostic Dataset for Latent Tree Learning, 2018; in the form of Tay et al., \
              Long Range Arena, ICLR 2021",
-    default_length: Length::Between(500, 600),
-    excludes_bounds: true,
-    distinct: true,
-    lesson_length: Length::Between(8, 26),
-    explain,
-    ..TaskInfo::new("listops", ALPHABET, CLASSES, generate, evaluate)
+    parameters: &[
+        Parameter::whole("depth", "the largest depth of an expression; the root has depth 1", 1, 100, 5)
+            .default(Literal::Number(10.0))
+            .keyed(),
+        Parameter::whole("args", "the largest number of arguments of an operator", 2, 1000, 5)
+            .default(Literal::Number(10.0)),
+        Parameter::number("operators", "the probability that a node above the largest depth is one", 0.0, 1.0, 0.5)
+            .default(Literal::Number(0.25)),
+    ],
+    ..TaskInfo::new("listops", |values| Ok(Arc::new(ListOps::new(values))))
 };
+
+/// The task, if a data file in the interchange format that has this word in its first example holds ListOps expressions.
+pub(crate) fn of_interchange(word: &str) -> Option<BuiltTask> {
+    let table = Table::new(vec![INFO]);
+    let (info, spec, values) = table.read(INFO.name).ok().filter(|_| word.starts_with('['))?;
+    BuiltTask::new(info, spec, &values).ok()
+}
 
 const CLASSES: &[Symbol] = &[
     symbol("0", "the value 0"),
@@ -53,35 +68,120 @@ const ALPHABET: &[Symbol] = &[
 ];
 
 /// Tokens below this are digits.
-pub(crate) const DIGITS: Token = 10;
+const DIGITS: Token = 10;
 /// The first of the four operators.
 const FIRST_OPERATOR: Token = 10;
 const OPERATORS: u32 = 4;
 /// The token that ends a list of arguments.
-pub(crate) const END: Token = 14;
+const END: Token = 14;
 
 /// The search for an expression of a permitted length ends after this many tokens.
 const MAX_WORK: u64 = 100_000_000;
 
-/// Grows expressions until one has a permitted length.
-fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let start = out.len();
-    let (mut work, mut attempts) = (0, 0);
-    while work < MAX_WORK {
-        let mut growth = Growth { recipe, random, out, start };
-        attempts += 1;
-        let value = growth.node(1);
-        work += (out.len() - start) as u64 + 1;
-        match value {
-            Some(value) if recipe.lengths.contains(&(out.len() - start)) => return Ok(value),
-            _ => out.truncate(start),
-        }
+/// The procedure that grows expressions.
+#[derive(Debug)]
+struct ListOps {
+    max_depth: usize,
+    max_args: usize,
+    operator_probability: f64,
+}
+
+impl ListOps {
+    fn new(values: &Values) -> Self {
+        let (max_depth, max_args) = (values.whole("depth"), values.whole("args"));
+        ListOps { max_depth, max_args, operator_probability: values.number("operators") }
     }
-    Err(Unlikely { attempts })
+}
+
+impl Task for ListOps {
+    fn alphabet(&self) -> Vec<Symbol> {
+        ALPHABET.to_vec()
+    }
+
+    fn classes(&self) -> Vec<Symbol> {
+        CLASSES.to_vec()
+    }
+
+    fn default_length(&self) -> Length {
+        Length::Between(500, 600)
+    }
+
+    fn lesson_length(&self) -> Length {
+        Length::Between(8, 26)
+    }
+
+    /// Bounds are excluded, as in the original procedure.
+    fn lengths(&self, length: Length) -> Result<Lengths, String> {
+        let lengths = match length {
+            Length::Exactly(length) => length..=length,
+            Length::Between(min, max) => min + 1..=max.saturating_sub(1),
+        };
+        if lengths.is_empty() {
+            return Err(format!("no length lies strictly between the bounds of `{length}`; `listops` excludes both"));
+        }
+        if *lengths.start() > 1 && *lengths.end() < 4 {
+            return Err(format!("a ListOps expression has 1 token or at least 4, never {length}"));
+        }
+        Ok(lengths)
+    }
+
+    fn is_distinct(&self) -> bool {
+        true
+    }
+
+    /// Grows expressions until one has a permitted length.
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        let start = out.len();
+        let (mut work, mut attempts) = (0, 0);
+        while work < MAX_WORK {
+            let mut growth = Growth { task: self, max_length: *lengths.end(), random, out, start };
+            attempts += 1;
+            let value = growth.node(1);
+            work += (out.len() - start) as u64 + 1;
+            match value {
+                Some(value) if lengths.contains(&(out.len() - start)) => return Ok(label(value)),
+                _ => out.truncate(start),
+            }
+        }
+        Err(Unlikely { attempts })
+    }
+
+    fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal> {
+        walk(tokens, |_, _, _| {}).map(label)
+    }
+
+    fn explain(&self, tokens: &[Token]) -> Vec<String> {
+        let mut lines = vec!["Innermost lists first, arguments in ascending order:".to_owned()];
+        let note = |operator, tally: &[usize; 10], value| {
+            let arguments: Vec<usize> = (0..10).flat_map(|digit| std::iter::repeat_n(digit, tally[digit])).collect();
+            let name = text(ALPHABET, operator).trim_start_matches('[');
+            let middle = arguments.len() / 2;
+            let how = match (name, arguments.iter().sum::<usize>()) {
+                ("SM", sum) if sum > 9 => format!(", the last digit of {sum}"),
+                ("MED", _) if arguments.len().is_multiple_of(2) && arguments[middle - 1] != arguments[middle] => {
+                    let (lower, upper) = (arguments[middle - 1], arguments[middle]);
+                    let rounded = if (lower + upper) % 2 == 1 { ", rounded down" } else { "" };
+                    format!(", halfway between {lower} and {upper}{rounded}")
+                }
+                _ => String::new(),
+            };
+            lines.push(format!("{name} of {} is {value}{how}", joined(arguments, ", ")));
+        };
+        let _ = walk(tokens, note);
+        if lines.len() == 1 {
+            lines[0] = "A single digit is its own value.".to_owned();
+        }
+        lines
+    }
+
+    fn interchange(&self, tokens: &[Token]) -> Option<String> {
+        Some(nested(tokens))
+    }
 }
 
 struct Growth<'a> {
-    recipe: &'a Recipe,
+    task: &'a ListOps,
+    max_length: usize,
     random: &'a mut Random,
     out: &'a mut Vec<Token>,
     start: usize,
@@ -91,19 +191,19 @@ impl Growth<'_> {
     /// Appends the node and everything below it; returns its value, or nothing once the expression has become too long.
     /// Expressions only grow, so stopping early does not change which ones are kept.
     fn node(&mut self, depth: usize) -> Option<Label> {
-        let settings = &self.recipe.listops;
-        if self.out.len() - self.start >= *self.recipe.lengths.end() {
+        let &ListOps { max_depth, max_args, operator_probability } = self.task;
+        if self.out.len() - self.start >= self.max_length {
             return None;
         }
-        if depth >= settings.max_depth || !self.random.happens(settings.operator_probability) {
+        if depth >= max_depth || !self.random.happens(operator_probability) {
             let digit = self.random.below(u32::from(DIGITS)) as Token;
             self.out.push(digit);
             return Some(digit);
         }
         let head = self.out.len();
         self.out.push(FIRST_OPERATOR); // the operator is drawn after its arguments, as in the original procedure
-        let mut values = Vec::with_capacity(settings.max_args);
-        for _ in 0..self.random.between(2, settings.max_args) {
+        let mut values = Vec::with_capacity(max_args);
+        for _ in 0..self.random.between(2, max_args) {
             values.push(self.node(depth + 1)?);
         }
         self.out.push(END);
@@ -121,10 +221,6 @@ impl Growth<'_> {
             _ => values.iter().sum::<Label>() % 10,
         })
     }
-}
-
-fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
-    walk(tokens, |_, _, _| {})
 }
 
 /// An operator whose arguments are being read. The tally counts how often each digit occurred among them.
@@ -171,7 +267,7 @@ fn walk(tokens: &[Token], mut on_list: impl FnMut(Token, &[usize; 10], Label)) -
                 return Illegal::at(index, "`]` without an operator");
             };
             let Some(value) = list.value() else {
-                return Illegal::at(index, format!("{} has no arguments", INFO.text(list.operator)));
+                return Illegal::at(index, format!("{} has no arguments", text(ALPHABET, list.operator)));
             };
             on_list(list.operator, &list.tally, value);
             value
@@ -184,33 +280,52 @@ fn walk(tokens: &[Token], mut on_list: impl FnMut(Token, &[usize; 10], Label)) -
     }
     match open.last() {
         Some(list) => {
-            let (operator, at) = (INFO.text(list.operator), list.index + 1);
+            let (operator, at) = (text(ALPHABET, list.operator), list.index + 1);
             Illegal::at(tokens.len(), format!("ends too early: {operator} at token {at} lacks its `]`"))
         }
         None => Illegal::at(0, "the sequence is empty"),
     }
 }
 
-fn explain(tokens: &[Token]) -> Vec<String> {
-    let mut lines = vec!["Innermost lists first, arguments in ascending order:".to_owned()];
-    let note = |operator, tally: &[usize; 10], value| {
-        let arguments: Vec<usize> = (0..10).flat_map(|digit| std::iter::repeat_n(digit, tally[digit])).collect();
-        let name = INFO.text(operator).trim_start_matches('[');
-        let middle = arguments.len() / 2;
-        let how = match (name, arguments.iter().sum::<usize>()) {
-            ("SM", sum) if sum > 9 => format!(", the last digit of {sum}"),
-            ("MED", _) if arguments.len().is_multiple_of(2) && arguments[middle - 1] != arguments[middle] => {
-                let (lower, upper) = (arguments[middle - 1], arguments[middle]);
-                let rounded = if (lower + upper) % 2 == 1 { ", rounded down" } else { "" };
-                format!(", halfway between {lower} and {upper}{rounded}")
-            }
-            _ => String::new(),
-        };
-        lines.push(format!("{name} of {} is {value}{how}", joined(arguments, ", ")));
-    };
-    let _ = walk(tokens, note);
-    if lines.len() == 1 {
-        lines[0] = "A single digit is its own value.".to_owned();
+/// A ListOps expression as left-nested pairs: `[MAX 3 4 ]` becomes `( ( ( [MAX 3 ) 4 ) ] )`.
+///
+/// The innermost pair is the operator and its first argument. Each further argument, and finally `]`, forms a pair with
+/// what is before it. So an operator opens one bracket for each of its arguments and one more.
+fn nested(tokens: &[Token]) -> String {
+    let mut brackets = vec![0; tokens.len()]; // how many brackets an operator at this index opens
+    let mut open = Vec::new();
+    for (index, &token) in tokens.iter().enumerate() {
+        if token >= DIGITS && token != END {
+            open.push(index);
+            continue;
+        }
+        if token == END
+            && let Some(list) = open.pop()
+        {
+            brackets[list] += 1;
+        }
+        if let Some(&list) = open.last() {
+            brackets[list] += 1; // a value is complete: an argument of the list around it
+        }
     }
-    lines
+    let mut depth = 0;
+    let mut words = Vec::new();
+    for (&token, &brackets) in tokens.iter().zip(&brackets) {
+        let text = text(ALPHABET, token);
+        if token >= DIGITS && token != END {
+            words.extend(std::iter::repeat_n("(", brackets));
+            words.push(text);
+            depth += 1;
+            continue;
+        }
+        words.push(text);
+        if token == END {
+            words.push(")");
+            depth -= 1;
+        }
+        if depth > 0 {
+            words.push(")");
+        }
+    }
+    words.join(" ")
 }

@@ -4,7 +4,7 @@ mod cycle_navigation;
 mod even_pairs;
 mod expression;
 mod flip_flop;
-pub mod listops;
+pub(crate) mod listops;
 mod missing_duplicate;
 mod modular_arithmetic;
 mod parity;
@@ -42,6 +42,11 @@ const RESIDUES: &[Symbol] = &[
     symbol("3", "the number 3"),
     symbol("4", "the number 4"),
 ];
+
+/// How a token of an alphabet is written.
+fn text(alphabet: &'static [Symbol], token: Token) -> &'static str {
+    &alphabet[usize::from(token)].text
+}
 
 /// `a b c` from items.
 fn joined<T: ToString>(items: impl IntoIterator<Item = T>, separator: &str) -> String {

@@ -1,19 +1,18 @@
 //! `modular-arithmetic`: the value of a bracketed expression modulo 5.
 
+use std::sync::Arc;
+
 use super::expression::{self, MODULUS, Operator, Piece, Step};
 use super::{CHOMSKY, RESIDUES};
-use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use crate::task::{Answers, Illegal, Lengths, Symbol, Task, TaskInfo, Token, Unlikely, label, symbol};
 use semfocus_core::data::Length;
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the value of a bracketed expression of digits, +, - and *, modulo 5",
     tests: "evaluating nested brackets from the inside out, with another hierarchy in every example",
     source: CHOMSKY,
-    lesson_length: Length::Between(9, 17),
-    explain,
-    ..TaskInfo::new("modular-arithmetic", ALPHABET, RESIDUES, generate, evaluate)
+    ..TaskInfo::new("modular-arithmetic", |_| Ok(Arc::new(ModularArithmetic)))
 };
 
 const ALPHABET: &[Symbol] = &[
@@ -29,9 +28,44 @@ const ALPHABET: &[Symbol] = &[
     symbol(")", "close bracket"),
 ];
 
-fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let length = recipe.draw_length(random);
-    Ok(expression::generate(length, &Operator::ALL, random, &mut |piece| out.push(token(piece))))
+#[derive(Debug)]
+struct ModularArithmetic;
+
+impl Task for ModularArithmetic {
+    fn alphabet(&self) -> Vec<Symbol> {
+        ALPHABET.to_vec()
+    }
+
+    fn classes(&self) -> Vec<Symbol> {
+        RESIDUES.to_vec()
+    }
+
+    fn lesson_length(&self) -> Length {
+        Length::Between(9, 17)
+    }
+
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        let length = random.within(lengths);
+        Ok(label(expression::generate(length, &Operator::ALL, random, &mut |piece| out.push(token(piece)))))
+    }
+
+    fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal> {
+        expression::evaluate(tokens.iter().map(|&token| piece(token)), |_| {}).map(label)
+    }
+
+    fn explain(&self, tokens: &[Token]) -> Vec<String> {
+        let mut lines = vec!["Signs first, then brackets from the inside out, modulo 5:".to_owned()];
+        let note = |Step { left, operator, right, plain, value }| {
+            let reduced =
+                if plain == i32::from(value) { String::new() } else { format!(", which is {value} modulo 5") };
+            lines.push(format!("({left} {} {right}) = {plain}{reduced}", operator.symbol()));
+        };
+        let _ = expression::evaluate(tokens.iter().map(|&token| piece(token)), note);
+        if lines.len() == 1 {
+            lines[0] = "A single digit; at most its sign matters.".to_owned();
+        }
+        lines
+    }
 }
 
 fn token(piece: Piece) -> Token {
@@ -52,21 +86,4 @@ fn piece(token: Token) -> Piece {
         9 => Piece::Close,
         _ => Piece::Invalid,
     }
-}
-
-fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
-    expression::evaluate(tokens.iter().map(|&token| piece(token)), |_| {})
-}
-
-fn explain(tokens: &[Token]) -> Vec<String> {
-    let mut lines = vec!["Signs first, then brackets from the inside out, modulo 5:".to_owned()];
-    let note = |Step { left, operator, right, plain, value }| {
-        let reduced = if plain == i32::from(value) { String::new() } else { format!(", which is {value} modulo 5") };
-        lines.push(format!("({left} {} {right}) = {plain}{reduced}", operator.symbol()));
-    };
-    let _ = expression::evaluate(tokens.iter().map(|&token| piece(token)), note);
-    if lines.len() == 1 {
-        lines[0] = "A single digit; at most its sign matters.".to_owned();
-    }
-    lines
 }

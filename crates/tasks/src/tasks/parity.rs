@@ -1,40 +1,53 @@
 //! `parity`: is the number of ones odd?
 
+use std::sync::Arc;
+
 use super::{BITS, CHOMSKY, count};
-use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use crate::task::{Answers, Illegal, Label, Lengths, Symbol, Task, TaskInfo, Token, Unlikely, label, symbol};
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "whether the number of ones among uniform bits is odd",
     tests: "counting modulo 2: every bit matters, their order does not, and flipping any bit changes the label",
     source: CHOMSKY,
-    explain,
-    ..TaskInfo::new("parity", BITS, CLASSES, generate, evaluate)
+    ..TaskInfo::new("parity", |_| Ok(Arc::new(Parity)))
 };
 
 const CLASSES: &[Symbol] = &[symbol("0", "an even number of ones"), symbol("1", "an odd number of ones")];
 
-fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let mut odd = 0;
-    for _ in 0..recipe.draw_length(random) {
-        let bit = random.below(2) as Token;
-        odd ^= bit;
-        out.push(bit);
-    }
-    Ok(odd)
-}
+#[derive(Debug)]
+struct Parity;
 
-fn evaluate(bits: &[Token]) -> Result<Label, Illegal> {
-    Ok((ones(bits) % 2) as Label)
+impl Task for Parity {
+    fn alphabet(&self) -> Vec<Symbol> {
+        BITS.to_vec()
+    }
+
+    fn classes(&self) -> Vec<Symbol> {
+        CLASSES.to_vec()
+    }
+
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        let mut odd = 0;
+        for _ in 0..random.within(lengths) {
+            let bit = random.below(2) as Token;
+            odd ^= bit;
+            out.push(bit);
+        }
+        Ok(label(odd))
+    }
+
+    fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+        Ok(label((ones(bits) % 2) as Label))
+    }
+
+    fn explain(&self, bits: &[Token]) -> Vec<String> {
+        let ones = ones(bits);
+        let parity = if ones.is_multiple_of(2) { "even" } else { "odd" };
+        vec![format!("There {} {}, and {ones} is {parity}.", if ones == 1 { "is" } else { "are" }, count(ones, "one"))]
+    }
 }
 
 fn ones(bits: &[Token]) -> usize {
     bits.iter().filter(|&&bit| bit == 1).count()
-}
-
-fn explain(bits: &[Token]) -> Vec<String> {
-    let ones = ones(bits);
-    let parity = if ones.is_multiple_of(2) { "even" } else { "odd" };
-    vec![format!("There {} {}, and {ones} is {parity}.", if ones == 1 { "is" } else { "are" }, count(ones, "one"))]
 }

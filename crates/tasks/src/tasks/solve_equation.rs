@@ -1,20 +1,18 @@
 //! `solve-equation`: which digit does x stand for?
 
+use std::sync::Arc;
+
 use super::expression::{self, MODULUS, Operator, Piece};
 use super::{CHOMSKY, RESIDUES};
-use crate::generate::Unlikely;
 use crate::random::Random;
-use crate::task::{Illegal, Label, Recipe, Symbol, TaskInfo, Token, symbol};
+use crate::task::{Answers, Illegal, Lengths, Symbol, Task, TaskInfo, Token, Unlikely, label, symbol};
 use semfocus_core::data::Length;
 
 pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the digit that x stands for in a bracketed sum whose value modulo 5 is given",
     tests: "evaluating brackets around an unknown, then inverting the operations applied to it",
     source: CHOMSKY,
-    min_length: 3,
-    lesson_length: Length::Between(9, 15),
-    explain,
-    ..TaskInfo::new("solve-equation", ALPHABET, RESIDUES, generate, evaluate)
+    ..TaskInfo::new("solve-equation", |_| Ok(Arc::new(SolveEquation)))
 };
 
 const ALPHABET: &[Symbol] = &[
@@ -36,17 +34,67 @@ const CLOSE: Token = 8;
 const UNKNOWN: Token = 9;
 const EQUALS: Token = 10;
 
-fn generate(recipe: &Recipe, random: &mut Random, out: &mut Vec<Token>) -> Result<Label, Unlikely> {
-    let (start, length) = (out.len(), recipe.draw_length(random) - 2); // `=` and the value follow
-    let sums = &[Operator::Plus, Operator::Minus];
-    let value = expression::generate(length, sums, random, &mut |piece| out.push(token(piece)));
-    let mut place = random.between(0, length - 1);
-    while out[start + place] >= MODULUS {
-        place = (place + 1) % length;
+#[derive(Debug)]
+struct SolveEquation;
+
+impl Task for SolveEquation {
+    fn alphabet(&self) -> Vec<Symbol> {
+        ALPHABET.to_vec()
     }
-    let hidden = std::mem::replace(&mut out[start + place], UNKNOWN);
-    out.extend([EQUALS, value]);
-    Ok(hidden)
+
+    fn classes(&self) -> Vec<Symbol> {
+        RESIDUES.to_vec()
+    }
+
+    fn min_length(&self) -> usize {
+        3
+    }
+
+    fn lesson_length(&self) -> Length {
+        Length::Between(9, 15)
+    }
+
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        let (start, length) = (out.len(), random.within(lengths) - 2); // `=` and the value follow
+        let sums = &[Operator::Plus, Operator::Minus];
+        let value = expression::generate(length, sums, random, &mut |piece| out.push(token(piece)));
+        let mut place = random.between(0, length - 1);
+        while out[start + place] >= MODULUS {
+            place = (place + 1) % length;
+        }
+        let hidden = std::mem::replace(&mut out[start + place], UNKNOWN);
+        out.extend([EQUALS, value]);
+        Ok(label(hidden))
+    }
+
+    /// Tries all digits. A sum takes each value for exactly one value of any of its digits, so exactly one digit fits.
+    fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal> {
+        let mut unknowns = tokens.iter().enumerate().filter(|(_, token)| **token == UNKNOWN);
+        if unknowns.next().is_none() {
+            return Illegal::at(tokens.len(), "there is nothing to solve for; one digit must be x (9)");
+        }
+        if let Some((second, _)) = unknowns.next() {
+            return Illegal::at(second, "a second x; only one digit may be unknown");
+        }
+        for x in 0..MODULUS {
+            let (left, right) = sides(tokens, x)?;
+            if left == right {
+                return Ok(label(x));
+            }
+        }
+        unreachable!("a sum takes every value as one of its digits varies")
+    }
+
+    fn explain(&self, tokens: &[Token]) -> Vec<String> {
+        let mut lines = vec!["Try every digit and compare the two sides, modulo 5:".to_owned()];
+        for x in 0..MODULUS {
+            if let Ok((left, right)) = sides(tokens, x) {
+                let verdict = if left == right { "true" } else { "false" };
+                lines.push(format!("x = {x}: {left} = {right} is {verdict}"));
+            }
+        }
+        lines
+    }
 }
 
 fn token(piece: Piece) -> Token {
@@ -88,33 +136,4 @@ fn sides(tokens: &[Token], x: u16) -> Result<(u16, u16), Illegal> {
         length if length > equals + 2 => Illegal::at(equals + 2, "the equation was complete before this token"),
         _ => Ok((left, right)),
     }
-}
-
-/// Tries all digits. A sum takes each value for exactly one value of any of its digits, so exactly one digit fits.
-fn evaluate(tokens: &[Token]) -> Result<Label, Illegal> {
-    let mut unknowns = tokens.iter().enumerate().filter(|(_, token)| **token == UNKNOWN);
-    if unknowns.next().is_none() {
-        return Illegal::at(tokens.len(), "there is nothing to solve for; one digit must be x (9)");
-    }
-    if let Some((second, _)) = unknowns.next() {
-        return Illegal::at(second, "a second x; only one digit may be unknown");
-    }
-    for x in 0..MODULUS {
-        let (left, right) = sides(tokens, x)?;
-        if left == right {
-            return Ok(x);
-        }
-    }
-    unreachable!("a sum takes every value as one of its digits varies")
-}
-
-fn explain(tokens: &[Token]) -> Vec<String> {
-    let mut lines = vec!["Try every digit and compare the two sides, modulo 5:".to_owned()];
-    for x in 0..MODULUS {
-        if let Ok((left, right)) = sides(tokens, x) {
-            let verdict = if left == right { "true" } else { "false" };
-            lines.push(format!("x = {x}: {left} = {right} is {verdict}"));
-        }
-    }
-    lines
 }

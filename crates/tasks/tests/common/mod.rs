@@ -2,19 +2,29 @@
 #![allow(dead_code, reason = "no test uses all of them")]
 
 use semfocus_core::Key;
-use semfocus_tasks::Recipe;
 use semfocus_tasks::random::Random;
-use semfocus_tasks::{Label, TaskInfo, Tasks, Token};
+use semfocus_tasks::{BuiltTask, Illegal, Label, Lengths, Tasks, Token, single_label};
 
-pub(crate) fn task(name: &str) -> TaskInfo {
-    Tasks::standard().find(name).unwrap().clone()
+pub(crate) fn task(name: &str) -> BuiltTask {
+    Tasks::standard().find(name).unwrap()
+}
+
+/// The class of a sequence of a classification task.
+pub(crate) trait Classify {
+    fn label(&self, tokens: &[Token]) -> Result<Label, Illegal>;
+}
+
+impl Classify for BuiltTask {
+    fn label(&self, tokens: &[Token]) -> Result<Label, Illegal> {
+        self.answers(tokens).map(|answers| single_label(&answers).expect("one class"))
+    }
 }
 
 /// One sequence and its label as the generator knows it.
-pub(crate) fn draw(task: &TaskInfo, recipe: &Recipe, seed: u64) -> (Vec<Token>, Label) {
+pub(crate) fn draw(task: &BuiltTask, lengths: &Lengths, seed: u64) -> (Vec<Token>, Label) {
     let mut tokens = Vec::new();
-    let label = (task.generate)(recipe, &mut Random::new(Key::new(seed)), &mut tokens);
-    (tokens, label.expect("these lengths occur"))
+    let answers = task.task.generate(lengths, &mut Random::new(Key::new(seed)), &mut tokens);
+    (tokens, single_label(&answers.expect("these lengths occur")).expect("one class"))
 }
 
 /// All sequences of this length over tokens below `alphabet`.

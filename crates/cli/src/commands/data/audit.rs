@@ -45,15 +45,16 @@ struct Report {
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     let sizes = Sizes { train: args.train, held_out: args.held_out, test: args.test };
     let settings = DataSettings { sizes, ..args.shape.settings() };
-    let data = find(lab, &args.task)?.dataset(&settings, args.seed)?;
-    let report = Report { seed: args.seed, audit: Audit::new(&data) };
+    let source = find(lab, &args.task)?;
+    let audit = Audit::new(&source.dataset(&settings, args.seed)?, &source.trivial_rules());
+    let report = Report { seed: args.seed, audit };
     emit(out, args.json, &report, |out| print(&report, out))
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let Report { seed, audit } = report;
-    let Audit { task, classes, vocabulary, width, .. } = audit;
-    writeln!(out, "{task}, seed {seed}: {classes} classes, {vocabulary} token ids with padding, width {width}")?;
+    let Audit { task, classes, vocabulary, length, .. } = audit;
+    writeln!(out, "{task}, seed {seed}: {classes} classes, {vocabulary} token ids with padding, length {length}")?;
 
     writeln!(
         out,
@@ -63,7 +64,8 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     for class in (0..*classes).take(MOST_CLASSES) {
         write!(out, "  {:<15}", shortened(&audit.class_names[class], 15))?;
         for split in &audit.splits {
-            write!(out, "{:>10.1} %", 100.0 * split.labels[class] as f64 / split.examples as f64)?;
+            let answers: usize = split.labels.iter().sum();
+            write!(out, "{:>10.1} %", 100.0 * split.labels[class] as f64 / answers as f64)?;
         }
         writeln!(out)?;
     }

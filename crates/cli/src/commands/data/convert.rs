@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_tasks::OwnData;
+use semfocus_tasks::{OwnData, label};
 
 use super::FormatArg;
 use crate::Error;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let writer = data.writer(args.format.into())?;
     let write = |out: &mut dyn Write| -> Result<(), Error> {
         writer.header(out)?;
-        data.iter().try_for_each(|(tokens, label)| writer.example(tokens, label, out))?;
+        data.iter().try_for_each(|(tokens, class)| writer.example(tokens, &label(class), out))?;
         Ok(())
     };
     args.output.write(out, write)

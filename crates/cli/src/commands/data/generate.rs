@@ -5,8 +5,9 @@ use std::io::Write;
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
 use semfocus_tasks::{Examples, SplitName, Writer};
+use serde::Serialize;
 
-use super::{FormatArg, Shape, task_only};
+use super::{Answered, FormatArg, Shape, task_only};
 use crate::Error;
 use crate::output::OutputArgs;
 
@@ -28,19 +29,27 @@ pub(crate) struct Args {
     /// How examples are written
     #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]
     format: FormatArg,
-    /// Write one JSON object per line instead: tokens, text, label
+    /// Write one JSON object per line instead: tokens, text, label or questions
     #[arg(long, conflicts_with = "format")]
     json: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
 
+#[derive(Serialize)]
+struct Line {
+    #[serde(flatten)]
+    answers: Answered,
+    text: String,
+    tokens: Vec<u16>,
+}
+
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     let why = "which already has its examples; `semfocus data convert` writes them in another format";
     let task = task_only(lab, &args.task, why)?;
     let settings = args.shape.settings();
-    let width = task.length_for(&settings).width();
-    let writer = Writer::new(&task, args.format.into(), width)?;
+    let length = task.length_for(&settings).max();
+    let writer = Writer::new(&task, args.format.into(), length)?;
     let mut examples = Examples::new(&task, &settings, args.seed, args.split)?;
     let write = |out: &mut dyn Write| -> Result<(), Error> {
         if !args.json {
@@ -50,11 +59,11 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
             let mut example = examples.draw()?;
             if args.json {
                 let text = task.written(&example.tokens);
-                example.tokens.resize(width, task.pad());
-                let line = serde_json::json!({"tokens": example.tokens, "text": text, "label": example.label});
-                writeln!(out, "{line}")?;
+                example.tokens.resize(length, task.pad());
+                let line = Line { answers: Answered::new(&example.answers), text, tokens: example.tokens };
+                writeln!(out, "{}", serde_json::to_string(&line)?)?;
             } else {
-                writer.example(&example.tokens, example.label, out)?;
+                writer.example(&example.tokens, &example.answers, out)?;
             }
         }
         Ok(())

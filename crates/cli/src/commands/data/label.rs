@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, Write};
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
-use semfocus_tasks::{Lines, ReadError, label_line};
+use semfocus_tasks::{Format, Lines, ReadError, Writer, answer_line, single_label};
 use serde::Serialize;
 
-use super::task_only;
+use super::{Answered, task_only};
 use crate::Error;
 
 #[derive(Debug, ClapArgs)]
@@ -19,20 +19,23 @@ pub(crate) struct Args {
     /// are ignored. `-` is standard input
     #[arg(default_value = "-")]
     file: String,
-    /// Print one JSON object per line instead: line, label, meaning
+    /// Print one JSON object per line instead: line, label and meaning, or questions
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Serialize)]
-struct Labelled {
+struct Labelled<'a> {
     line: usize,
-    label: u16,
-    meaning: &'static str,
+    #[serde(flatten)]
+    answers: Answered,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meaning: Option<&'a str>,
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
     let task = task_only(lab, &args.task, "which has labels but no rule to compute others")?;
+    let writer = Writer::new(&task, Format::Tokens, 0)?;
     let (name, reader): (&str, Box<dyn BufRead>) = if args.file == "-" {
         ("standard input", Box::new(io::stdin().lock()))
     } else {
@@ -43,12 +46,13 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     loop {
         let number = lines.number() + 1;
         let Some(line) = lines.read()? else { return Ok(()) };
-        let label = label_line(&task, line).map_err(|error| error.in_line(name, number))?;
+        let answers = answer_line(&task, line).map_err(|error| error.in_line(name, number))?;
         if args.json {
-            let meaning = task.classes[usize::from(label)].meaning;
-            writeln!(out, "{}", serde_json::to_string(&Labelled { line: number, label, meaning })?)?;
+            let meaning = single_label(&answers).map(|label| &*task.classes[usize::from(label)].meaning);
+            let answers = Answered::new(&answers);
+            writeln!(out, "{}", serde_json::to_string(&Labelled { line: number, answers, meaning })?)?;
         } else {
-            writeln!(out, "{label}")?;
+            writeln!(out, "{}", writer.answers(&answers))?;
         }
     }
 }

@@ -7,10 +7,14 @@ mod label;
 mod show;
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use semfocus_lab::Lab;
-use semfocus_tasks::{DataSettings, FileSet, Format, Length, ListOps, Source, SourceError, TaskInfo};
+use semfocus_tasks::{
+    At, BuiltTask, DataSettings, FileSet, Format, Length, Question, Source, SourceError, Target, single_label,
+};
+use serde::Serialize;
 
 use crate::Error;
 use crate::talk::say;
@@ -55,14 +59,14 @@ fn find(lab: &Lab, name: &str) -> Result<Source, SourceError> {
 }
 
 /// A task. For a data file, an error that says why it cannot be used.
-fn task_only(lab: &Lab, name: &str, why: &str) -> Result<TaskInfo, Error> {
+fn task_only(lab: &Lab, name: &str, why: &str) -> Result<Arc<BuiltTask>, Error> {
     match find(lab, name)? {
-        Source::Task(task) => Ok(*task),
+        Source::Task(task) => Ok(task),
         Source::Own(_) => Err(format!("{name} is a data file, {why}").into()),
     }
 }
 
-/// Lengths and parameters, the same for all commands that generate.
+/// Lengths, the same for all commands that generate.
 #[derive(Debug, ClapArgs)]
 struct Shape {
     /// Length of the sequences: a number such as 40, or a range such as 20..40 [default: the task's]
@@ -71,25 +75,49 @@ struct Shape {
     /// except for listops, whose lengths lie strictly between them.
     #[arg(long, value_name = "L|MIN..MAX")]
     length: Option<Length>,
-    /// listops: largest depth of an expression
-    #[arg(long, value_name = "D", default_value_t = ListOps::default().max_depth)]
-    max_depth: usize,
-    /// listops: largest number of arguments of an operator
-    #[arg(long, value_name = "K", default_value_t = ListOps::default().max_args)]
-    max_args: usize,
-    /// listops: probability that a node is an operator
-    #[arg(long, value_name = "P", default_value_t = ListOps::default().operator_probability)]
-    operator_probability: f64,
 }
 
 impl Shape {
     fn settings(&self) -> DataSettings {
-        let Shape { length, max_depth, max_args, operator_probability } = *self;
-        DataSettings {
-            length,
-            listops: ListOps { max_depth, max_args, operator_probability },
-            ..DataSettings::default()
-        }
+        DataSettings { length: self.length, ..DataSettings::default() }
+    }
+}
+
+/// Answers as JSON: the label of a classification task, or what is asked where.
+#[derive(Serialize)]
+struct Answered {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<u16>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<Asked>,
+}
+
+/// A question as JSON.
+#[derive(Serialize)]
+struct Asked {
+    /// Position of its token; none for the mean of all tokens.
+    at: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<u16>,
+    /// Number of the distribution that is the right answer, if it is not a class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distribution: Option<u32>,
+    weight: f32,
+}
+
+impl Answered {
+    fn new(answers: &[Question]) -> Self {
+        let label = single_label(answers);
+        let asked = |question: &Question| {
+            let (class, distribution) = match question.target {
+                Target::Class(class) => (Some(class), None),
+                Target::Soft(row) => (None, Some(row)),
+            };
+            let at = if let At::Token(position) = question.at { Some(position) } else { None };
+            Asked { at, class, distribution, weight: question.weight }
+        };
+        let questions = if label.is_some() { Vec::new() } else { answers.iter().map(asked).collect() };
+        Answered { label, questions }
     }
 }
 

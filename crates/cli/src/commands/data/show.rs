@@ -5,10 +5,13 @@ use std::io::Write;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
-use semfocus_tasks::{DataSettings, Example, Examples, GenerateError, Length, OwnData, Source, TaskInfo};
+use semfocus_tasks::{
+    Answers, BuiltTask, DataSettings, Example, Examples, Format, GenerateError, Length, OwnData, Source, Writer, label,
+    single_label,
+};
 use serde::Serialize;
 
-use super::{Shape, find};
+use super::{Answered, Shape, find};
 use crate::Error;
 use crate::output::emit;
 use crate::screen::text_width;
@@ -43,8 +46,13 @@ struct Lesson {
 struct Worked {
     tokens: Vec<u16>,
     text: String,
-    label: u16,
-    meaning: String,
+    #[serde(flatten)]
+    answers: Answered,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meaning: Option<String>,
+    /// The answers in words.
+    #[serde(skip)]
+    answer: String,
     steps: Vec<String>,
 }
 
@@ -56,7 +64,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
 }
 
 /// The first examples of the seed, reordered so that labels repeat only after all of them have occurred.
-fn choose(args: &Args, task: &TaskInfo, settings: &DataSettings) -> Result<Vec<Example>, Error> {
+fn choose(args: &Args, task: &BuiltTask, settings: &DataSettings) -> Result<Vec<Example>, Error> {
     let wanted = usize::from(args.n);
     let mut source = Examples::new(task, settings, args.seed, None)?;
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
@@ -68,7 +76,7 @@ fn choose(args: &Args, task: &TaskInfo, settings: &DataSettings) -> Result<Vec<E
             Err(GenerateError::Exhausted { .. }) => break,
             Err(error) => return Err(error.into()),
         };
-        if seen.insert(example.label) {
+        if seen.insert(single_label(&example.answers)) {
             chosen.push(example);
         } else {
             others.push(example);
@@ -82,32 +90,40 @@ fn choose(args: &Args, task: &TaskInfo, settings: &DataSettings) -> Result<Vec<E
     Ok(chosen)
 }
 
-fn worked(task: &TaskInfo, example: Example) -> Worked {
+fn worked(task: &BuiltTask, example: Example) -> Result<Worked, Error> {
     let sequence = task.without_padding(&example.tokens);
     let symbols: Vec<&str> = example.tokens.iter().map(|&token| task.text(token)).collect();
-    Worked {
+    Ok(Worked {
         text: symbols.join(" "),
-        label: example.label,
-        meaning: task.classes[usize::from(example.label)].meaning.to_owned(),
-        steps: (task.explain)(sequence),
+        meaning: single_label(&example.answers).map(|label| task.classes[usize::from(label)].meaning.to_string()),
+        answer: answer(task, &example.answers)?,
+        answers: Answered::new(&example.answers),
+        steps: task.task.explain(sequence),
         tokens: example.tokens,
-    }
+    })
 }
 
-fn show_task(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+/// `label 1`, or what is asked where.
+fn answer(task: &BuiltTask, answers: &Answers) -> Result<String, Error> {
+    let written = Writer::new(task, Format::Tokens, 0)?.answers(answers);
+    Ok(format!("{} {written}", if single_label(answers).is_some() { "label" } else { "answers" }))
+}
+
+fn show_task(args: &Args, task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {
     let mut settings = args.shape.settings();
-    settings.length.get_or_insert(task.lesson_length);
-    let examples: Vec<Worked> = choose(args, task, &settings)?.into_iter().map(|e| worked(task, e)).collect();
-    let (summary, tests) = (task.summary.to_owned(), task.tests.to_owned());
-    let lesson = Lesson { task: task.name.to_owned(), summary, tests, examples };
+    settings.length.get_or_insert(task.task.lesson_length());
+    let examples: Vec<Worked> =
+        choose(args, task, &settings)?.into_iter().map(|e| worked(task, e)).collect::<Result<_, _>>()?;
+    let (summary, tests) = (task.info.summary.to_owned(), task.info.tests.to_owned());
+    let lesson = Lesson { task: task.spec.to_string(), summary, tests, examples };
     emit(out, args.json, &lesson, |out| print_task(args, task, &lesson.examples, out))
 }
 
-fn print_task(args: &Args, task: &TaskInfo, examples: &[Worked], out: &mut dyn Write) -> Result<(), Error> {
-    writeln!(out, "{}", task.name)?;
-    writeln!(out, "{}", "=".repeat(task.name.len()))?;
+fn print_task(args: &Args, task: &BuiltTask, examples: &[Worked], out: &mut dyn Write) -> Result<(), Error> {
+    let name = task.spec.to_string();
+    writeln!(out, "{name}\n{}", "=".repeat(name.len()))?;
     writeln!(out)?;
-    paragraph(out, "", &format!("The label is {}.", task.summary))?;
+    paragraph(out, "", &format!("The label is {}.", task.info.summary))?;
     writeln!(out)?;
     print_alphabet(task, out)?;
     for (number, example) in examples.iter().enumerate() {
@@ -115,10 +131,11 @@ fn print_task(args: &Args, task: &TaskInfo, examples: &[Worked], out: &mut dyn W
         wrap(&example.text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         writeln!(out)?;
         print_steps(&example.steps, out)?;
-        writeln!(out, "  Label {}: {}.", example.label, example.meaning)?;
+        let meaning = example.meaning.as_ref().map_or_else(String::new, |meaning| format!(": {meaning}"));
+        writeln!(out, "  {}{meaning}.", capitalised(&example.answer))?;
     }
     writeln!(out)?;
-    for (head, text) in [("What it tests: ", task.tests), ("Source: ", task.source)] {
+    for (head, text) in [("What it tests: ", task.info.tests), ("Source: ", task.info.source)] {
         if !text.is_empty() {
             paragraph(out, head, &format!("{text}."))?;
         }
@@ -141,24 +158,30 @@ fn print_steps(steps: &[String], out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
-fn print_alphabet(task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+/// More tokens than these are not listed one by one.
+const MOST_SYMBOLS: usize = 40;
+
+fn print_alphabet(task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "id  token  meaning")?;
-    for (id, symbol) in task.alphabet.iter().enumerate() {
+    for (id, symbol) in task.alphabet.iter().enumerate().take(MOST_SYMBOLS) {
         writeln!(out, "{id:2}  {:5}  {}", symbol.text, symbol.meaning)?;
+    }
+    if task.alphabet.len() > MOST_SYMBOLS {
+        writeln!(out, "…   {} tokens in all", task.alphabet.len())?;
     }
     writeln!(out, "{:2}  {:5}  padding at the end; global tokens take the ids after it", task.pad(), "_")?;
     Ok(())
 }
 
 /// What the model is given: an example of the usual length, as ids.
-fn full_example(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+fn full_example(args: &Args, task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {
     let settings = DataSettings { length: None, ..args.shape.settings() };
     let example = Examples::new(task, &settings, args.seed, None)?.draw()?;
-    let kind = match task.default_length {
+    let kind = match task.task.default_length() {
         Length::Exactly(length) => format!("{length} tokens"),
         Length::Between(low, high) => format!("{low} to {high} tokens"),
     };
-    writeln!(out, "\nWhat a model is given: ids, usually {kind}. Here with label {}:", example.label)?;
+    writeln!(out, "\nWhat a model is given: ids, usually {kind}. Here with {}:", answer(task, &example.answers)?)?;
     let ids: Vec<String> = example.tokens.iter().map(u16::to_string).collect();
     let lines = wrap(&ids.join(" "), text_width() - 4);
     for line in lines.iter().take(3) {
@@ -172,12 +195,13 @@ fn full_example(args: &Args, task: &TaskInfo, out: &mut dyn Write) -> Result<(),
 
 /// A data file has no rule to explain, so this shows only what was read.
 fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<(), Error> {
-    let writer = data.writer(semfocus_tasks::Format::Text)?;
-    let examples = data.iter().take(usize::from(args.n)).map(|(tokens, label)| Worked {
+    let writer = data.writer(Format::Text)?;
+    let examples = data.iter().take(usize::from(args.n)).map(|(tokens, class)| Worked {
         tokens: tokens.to_vec(),
         text: writer.symbols(tokens),
-        label,
-        meaning: data.classes[usize::from(label)].clone(),
+        answers: Answered::new(&label(class)),
+        meaning: Some(data.classes[usize::from(class)].clone()),
+        answer: format!("label {class}"),
         steps: Vec::new(),
     });
     let (summary, tests) = ("the label in the file".to_owned(), String::new());
@@ -193,14 +217,19 @@ fn print_file(data: &OwnData, examples: &[Worked], out: &mut dyn Write) -> Resul
     let facts = format!(
         "{} examples of up to {} tokens; {tokens} different tokens, pad {tokens}; {} classes.",
         data.len(),
-        data.width(),
+        data.length(),
         data.classes.len()
     );
     paragraph(out, "", &facts)?;
-    for (number, Worked { tokens, text, label, meaning, .. }) in examples.iter().enumerate() {
+    for (number, Worked { tokens, text, answer, meaning, .. }) in examples.iter().enumerate() {
         writeln!(out, "\nExample {}, {} tokens", number + 1, tokens.len())?;
         wrap(text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
-        writeln!(out, "  Label {label}: {meaning}")?;
+        writeln!(out, "  {}: {}", capitalised(answer), meaning.as_deref().unwrap_or_default())?;
     }
     Ok(())
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

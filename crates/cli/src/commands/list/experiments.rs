@@ -8,11 +8,12 @@ use semfocus_core::{Experiment, Request, Scale};
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::jobs::Sharing;
-use semfocus_record::results::{RecordedResult, parse};
+use semfocus_report::record::results::{RecordedResult, parse};
 use serde::Serialize;
 
 use crate::Error;
 use crate::costs::cost_file;
+use crate::measure::command;
 use crate::output::emit;
 use crate::text::{counted, duration, paragraph, shortened};
 
@@ -106,7 +107,8 @@ fn entry(
         let plan = lab.plan(&experiment)?;
         let sharing = Sharing::trials(None, plan.trials.len());
         let at_once = sharing.jobs.min(sharing.threads) as f64;
-        let then = experiment.after.steps.iter().map(|step| format!("{} {}", step.command, step.arguments().join(" ")));
+        let regions = experiment.after.regions.then(|| "regions".to_owned());
+        let then = experiment.after.measurements.iter().map(command).chain(regions);
         scales.push(ScaleEntry {
             scale,
             mechanisms: experiment.mechanisms.len(),
@@ -114,7 +116,7 @@ fn entry(
             trials: plan.trials.len(),
             epochs: plan.epochs(),
             seconds: estimator.as_mut().map(|estimator| estimator.trials(&plan.trials) / at_once),
-            then: then.map(|words| words.trim().to_owned()).collect(),
+            then: then.collect(),
         });
         let task = experiment.settings_at(&[], "full", 0)?.task;
         last = Some((experiment, task));

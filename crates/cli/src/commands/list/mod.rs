@@ -9,7 +9,7 @@ use semfocus_core::TrialSettings;
 use semfocus_core::settings::{self, Setting};
 use semfocus_lab::Lab;
 use semfocus_nn::{MechanismInfo, Named};
-use semfocus_tasks::{Symbol, TaskInfo};
+use semfocus_tasks::{BuiltTask, Length, Parameter, Symbol};
 use serde::Serialize;
 
 use crate::Error;
@@ -84,9 +84,10 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
             emit(out, json, &entries, |out| print_table(&entries, out))
         }
         What::Tasks { json } => {
-            let entries: Vec<TaskEntry> = lab.tasks.iter().map(TaskEntry::new).collect();
+            let tasks: Vec<BuiltTask> = lab.tasks.examples().collect();
+            let entries: Vec<TaskEntry> = tasks.iter().map(TaskEntry::new).collect();
             emit(out, json, &entries, |out| {
-                lab.tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
+                tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
             })
         }
     }
@@ -171,6 +172,8 @@ fn print_settings(entries: &[SettingEntry], out: &mut dyn Write) -> Result<(), E
 #[derive(Serialize)]
 struct TaskEntry<'a> {
     name: &'a str,
+    form: String,
+    parameters: &'static [Parameter],
     summary: &'a str,
     tests: &'a str,
     source: &'a str,
@@ -181,7 +184,7 @@ struct TaskEntry<'a> {
     vocabulary: usize,
     classes: Vec<SymbolEntry<'a>>,
     default_length: String,
-    default_width: usize,
+    max_length: usize,
     min_length: usize,
     excludes_bounds: bool,
     distinct: bool,
@@ -199,40 +202,54 @@ fn numbered(symbols: &[Symbol]) -> Vec<SymbolEntry<'_>> {
 }
 
 impl<'a> TaskEntry<'a> {
-    fn new(task: &'a TaskInfo) -> Self {
+    fn new(task: &'a BuiltTask) -> Self {
         TaskEntry {
-            name: task.name,
-            summary: task.summary,
-            tests: task.tests,
-            source: task.source,
-            alphabet: numbered(task.alphabet),
+            name: task.name(),
+            form: task.info.form(),
+            parameters: task.info.parameters,
+            summary: task.info.summary,
+            tests: task.info.tests,
+            source: task.info.source,
+            alphabet: numbered(&task.alphabet),
             pad: task.pad(),
             first_global: task.vocabulary(),
             vocabulary: task.vocabulary(),
-            classes: numbered(task.classes),
-            default_length: task.default_length.to_string(),
-            default_width: task.default_length.width(),
-            min_length: task.min_length,
-            excludes_bounds: task.excludes_bounds,
-            distinct: task.distinct,
+            classes: numbered(&task.classes),
+            default_length: task.task.default_length().to_string(),
+            max_length: task.task.default_length().max(),
+            min_length: task.task.min_length(),
+            excludes_bounds: excludes_bounds(task),
+            distinct: task.task.is_distinct(),
         }
     }
 }
 
-fn print_task(index: usize, task: &TaskInfo, out: &mut dyn Write) -> Result<(), Error> {
+/// More tokens than these are not listed one by one.
+const MOST_SYMBOLS: usize = 40;
+
+/// Whether the bounds of a range of lengths do not occur.
+fn excludes_bounds(task: &BuiltTask) -> bool {
+    let Length::Between(min, max) = task.task.default_length() else { return false };
+    task.task.lengths(Length::Between(min, max)) != Ok(min..=max)
+}
+
+fn print_task(index: usize, task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {
     if index > 0 {
         writeln!(out)?;
     }
-    let exclusive = if task.excludes_bounds { " (bounds excluded)" } else { "" };
+    let exclusive = if excludes_bounds(task) { " (bounds excluded)" } else { "" };
     let digits = task.alphabet.iter().take_while(|s| s.meaning == format!("digit {}", s.text)).count();
     let mut tokens = Vec::new();
     if digits > 0 {
         tokens.push(format!("0–{} digits", digits - 1));
     }
-    tokens.extend((digits..task.alphabet.len()).map(|id| {
-        let Symbol { text, meaning } = task.alphabet[id];
+    tokens.extend((digits..task.alphabet.len().min(MOST_SYMBOLS)).map(|id| {
+        let Symbol { text, meaning } = &task.alphabet[id];
         format!("{id} `{text}` {meaning}")
     }));
+    if task.alphabet.len() > MOST_SYMBOLS {
+        tokens.push(format!("… {} in all", task.alphabet.len()));
+    }
     tokens.push(format!("{} pad", task.pad()));
     let classes = task.classes.iter().map(|class| format!("{} {}", class.text, class.meaning));
     let classes: Vec<String> = classes.collect();
@@ -240,14 +257,17 @@ fn print_task(index: usize, task: &TaskInfo, out: &mut dyn Write) -> Result<(), 
         0..=3 => classes.join("; "),
         count => format!("{}; … {}", classes[0], classes[count - 1]),
     };
-    writeln!(out, "{}", task.name)?;
+    let values = task.info.parameters.iter().map(|parameter| format!("{} {}", parameter.name, parameter.meaning));
+    let values: Vec<String> = values.collect();
+    writeln!(out, "{}", task.info.form())?;
     for (head, text) in [
-        ("label", task.summary.to_owned()),
-        ("tests", task.tests.to_owned()),
-        ("length", format!("{}{exclusive}, at least {}", task.default_length, task.min_length)),
+        ("label", task.info.summary.to_owned()),
+        ("values", values.join("; ")),
+        ("tests", task.info.tests.to_owned()),
+        ("length", format!("{}{exclusive}, at least {}", task.task.default_length(), task.task.min_length())),
         ("tokens", tokens.join("; ")),
         ("classes", classes),
-        ("source", task.source.to_owned()),
+        ("source", task.info.source.to_owned()),
     ] {
         if !text.is_empty() {
             paragraph(out, &format!("  {head:9}"), &text)?;

@@ -8,7 +8,7 @@ use semfocus_core::experiment::presets;
 use semfocus_core::{MechanismList, Request, Scale};
 use semfocus_store::Store;
 
-use super::from;
+use super::from::StoredWeights;
 use crate::DeviceArg;
 use crate::locks::LockArg;
 
@@ -49,7 +49,7 @@ pub(crate) struct ExperimentArgs {
     /// EPOCH is a number, `last` (the default) or `best`. The run keeps a copy of the weights. Without --seeds, the trials
     /// use the seed that the weights were trained with.
     #[arg(long, value_name = "TRIAL[@EPOCH]")]
-    pub(super) from: Option<from::StoredWeights>,
+    pub(super) from: Option<StoredWeights>,
     /// Try everything once, as small as possible: every mechanism and grid point, one seed, one epoch, few examples
     ///
     /// Other options take precedence.

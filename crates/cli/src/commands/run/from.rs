@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use semfocus_core::{Origin, Request};
 use semfocus_lab::Trial;
-use semfocus_store::{Checkpoint, CheckpointName, Store, TrialFolder};
+use semfocus_store::{Checkpoint, CheckpointName, Store, TrialReader};
 
 use crate::Error;
 
@@ -68,7 +68,7 @@ impl Source {
     /// Reads the weights that an argument names.
     pub(super) fn read(from: &StoredWeights) -> Result<Self, Error> {
         from.check()?;
-        let folder = TrialFolder::find(&from.trial)?;
+        let folder = TrialReader::find(&from.trial)?;
         let weights = match from.epoch {
             Epoch::Last => folder.weights_in(CheckpointName::Last)?,
             Epoch::Best => folder.weights_in(CheckpointName::Best)?,

@@ -1,6 +1,7 @@
 //! `semfocus run`: an experiment from its file to its table.
 
 mod after;
+mod describe;
 mod experiment;
 mod from;
 mod guard;
@@ -14,17 +15,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::{Evidence, GOAL};
-use semfocus_lab::jobs::{Executor, Job};
-use semfocus_lab::{Lab, memory};
+use semfocus_lab::Lab;
 use semfocus_store::{Created, Holder, Locks, Store, StoreError};
 
 use crate::damage::left_out;
-use crate::models::session;
-use crate::progress::Progress;
+use crate::execute::{Execution, as_jobs};
 use crate::signals::stop_on_signals;
 use crate::talk::say;
 use crate::{Error, Exit};
-use after::show;
+pub(crate) use after::show;
 pub(crate) use experiment::ExperimentArgs;
 use outcome::Outcome;
 pub(crate) use prepare::Prepared;
@@ -61,11 +60,10 @@ impl Args {
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let mut prepared = args.prepare(lab)?;
     let estimate = prepared.estimate(&args.what, lab);
+    prepared.check()?;
     if args.dry_run {
-        prepared.check()?;
         return prepared.dry_run(args.json, estimate.as_ref(), out).map(|()| Exit::Done);
     }
-    prepared.check()?;
     if !args.quiet {
         prepared.introduce(estimate.as_ref());
     }
@@ -77,28 +75,23 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let Some(store) = create(&mut prepared, || args.prepare(lab), &locks, &stop)? else {
         return Ok(Exit::Interrupted);
     };
-    let Prepared { experiment, jobs, sharing, dir, .. } = &prepared;
-    let sharing = *sharing;
-    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
-    let progress = Progress::new(&jobs, "steps", sharing, args.quiet, stop.clone());
+    let Prepared { experiment, jobs, sharing, dir, measurements, .. } = &prepared;
+    let jobs = as_jobs(jobs);
     let device = &args.what.device.device;
-    let session = session(device, sharing);
-    let memory = memory::available();
-    let ends =
-        Executor { lab, device, session, sharing, stop: &stop, memory, locks: &locks, observer: &progress }.run(&jobs);
-    progress.finish();
-    let mut evidence = Evidence::read(&store, GOAL)?;
+    let execution = Execution { lab, device, locks: &locks, stop: &stop, is_quiet: args.quiet };
+    let ends = execution.run(&jobs, *sharing);
+    let evidence = Evidence::read(&store, GOAL)?;
     let outcome = Outcome::new(experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
     // The report does not depend on anybody reading the table.
     let printed = if jobs.is_empty() && !args.json { Ok(()) } else { outcome.print(args, out) };
-    let (is_over, exit) = (outcome.is_over(), outcome.exit());
-    if is_over {
-        let followed = prepared.after.run(dir, lab, !args.quiet && !args.json, out)?;
-        if followed != Exit::Done {
-            return Ok(followed);
+    if outcome.is_over() {
+        let measured = after::measure(measurements, &store, &execution, !args.quiet && !args.json, out)?;
+        if measured != Exit::Done {
+            return Ok(measured);
         }
-        evidence.update_measurements(store.read_all()?.into());
-        let written = semfocus_report::write(&store, &evidence)?;
+        // Probes are part of the evidence.
+        let evidence = if measurements.is_empty() { None } else { Some(Evidence::read(&store, GOAL)?) };
+        let written = semfocus_report::write(&store, evidence.as_ref().unwrap_or(outcome.evidence))?;
         if !args.quiet {
             say!("report: {}", written.page.display());
             show(experiment, dir);
@@ -107,8 +100,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     printed?;
     // What could not be repaired, such as a file that the system does not let us read.
     Ok(match left_out(dir, &evidence.damage) {
-        Exit::Done => exit,
-        damaged => damaged,
+        Exit::Done => outcome.exit(),
+        exit => exit,
     })
 }
 
@@ -162,7 +155,7 @@ fn waiting<'a>(dir: &'a Path, stop: &'a AtomicBool) -> impl FnMut(Option<&Holder
         if !was_said && began.elapsed() > Duration::from_secs(2) {
             was_said = true;
             let holder = holder.map_or_else(|| "another process".to_owned(), ToString::to_string);
-            say!("waiting for {}, which is held by {holder}; Ctrl-C ends the waiting", dir.display());
+            say!("waiting for {holder} to release {} (Ctrl-C to stop)", dir.display());
         }
         !stop.load(Ordering::Relaxed)
     }
@@ -176,7 +169,13 @@ mod tests {
     use semfocus_store::disk::{Answer, Operation, Watcher, watch};
 
     use super::*;
-    use crate::measure::arguments;
+
+    /// The arguments of `semfocus run`.
+    #[derive(clap::Parser)]
+    struct Run {
+        #[command(flatten)]
+        args: Args,
+    }
 
     /// Another process begins to use claims when this one first writes something.
     struct Claims(PathBuf);
@@ -193,8 +192,8 @@ mod tests {
     #[test]
     fn a_process_that_loses_the_folder_while_it_describes_the_run_tries_again() {
         let dir = std::env::temp_dir().join(format!("semfocus-lost-{}", std::process::id()));
-        let options = ["--smoke", "-o", dir.to_str().unwrap()].map(str::to_owned).to_vec();
-        let (args, lab): (Args, _) = (arguments(options, Path::new("even-pairs")).unwrap(), Lab::standard());
+        let options = ["run", "--smoke", "-o", dir.to_str().unwrap(), "even-pairs"];
+        let (Run { args }, lab) = (clap::Parser::parse_from(options), Lab::standard());
         let mut prepared = args.prepare(&lab).unwrap();
         let guard = watch(&dir, Arc::new(Claims(dir.join("trials/claims"))));
         let created = create(&mut prepared, || args.prepare(&lab), &Locks::flock(), &AtomicBool::new(false));

@@ -1,25 +1,19 @@
 //! What a run will do, before it does anything: which trials in which folder, and what they cost.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use semfocus_core::{BASELINE, Experiment, Point, Scale, TrialId};
-use semfocus_lab::estimate::{Estimate, Estimator, Group};
+use semfocus_core::{Experiment, Measurement, TrialId};
+use semfocus_lab::estimate::{Estimate, Estimator};
 use semfocus_lab::jobs::{Sharing, Train};
-use semfocus_lab::{Lab, Trial, memory};
+use semfocus_lab::{Lab, Trial};
 use semfocus_store::{Found, IndexEntry, Store};
-use serde::Serialize;
 
-use super::after::After;
 use super::experiment::ExperimentArgs;
 use super::from::Source;
 use crate::Error;
 use crate::costs::cost_file;
-use crate::models::mechanism_width;
-use crate::output::emit;
-use crate::talk::say;
-use crate::text::{counted, duration, paragraph, rows_by_point, size};
+use crate::measure;
 
 /// A run that has not begun.
 pub(crate) struct Prepared {
@@ -33,18 +27,18 @@ pub(crate) struct Prepared {
     /// The trials that were asked for.
     pub(crate) jobs: Vec<Train>,
     pub(crate) sharing: Sharing,
-    /// What follows training.
-    pub(super) after: After,
+    /// What is measured after training.
+    pub(super) measurements: Vec<Measurement>,
     /// Where the experiment comes from: a scale of a preset, or a file.
-    origin: String,
-    steps_per_epoch: Option<usize>,
+    pub(super) origin: String,
+    pub(super) steps_per_epoch: Option<usize>,
     /// What has to be known about its data files.
-    data_notes: Vec<String>,
+    pub(super) data_notes: Vec<String>,
     /// The weights that its trials start with, if they were found outside its folder.
     pub(super) source: Option<Source>,
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
-    found: Found,
+    pub(super) found: Found,
 }
 
 impl Prepared {
@@ -82,7 +76,7 @@ impl Prepared {
             Train::new(trial, folder)
         };
         let jobs = trials.into_iter().filter(|trial| asked.contains(&trial.id)).map(train).collect();
-        let after = After::new(&experiment, &dir, args.device.device.name())?;
+        let measurements = measure::all(&store, &experiment, &[])?;
         let origin = origin(args, &experiment);
         let found = Found::Nothing;
         Ok(Prepared {
@@ -92,7 +86,7 @@ impl Prepared {
             dir,
             jobs,
             sharing,
-            after,
+            measurements,
             origin,
             steps_per_epoch,
             data_notes,
@@ -127,206 +121,12 @@ impl Prepared {
         let is_over = estimate.done == estimate.trials && self.dir.join("report.html").is_file();
         if !is_over {
             let trials: Vec<&Trial> = self.jobs.iter().map(Train::trial).collect();
-            estimate.after_seconds = self.after.seconds(&mut estimator, &trials, self.sharing.threads);
+            let seconds = estimator.measurements(&self.measurements, &trials);
+            estimate.after_seconds = seconds / self.sharing.threads as f64;
             estimate.seconds += estimate.after_seconds;
         }
         Some(estimate)
     }
-
-    /// Says on standard error what is about to happen.
-    pub(crate) fn introduce(&self, estimate: Option<&Estimate>) {
-        let mut text = Vec::new();
-        self.describe(estimate, &mut text).expect("memory takes every text");
-        say!("{}", String::from_utf8_lossy(&text));
-    }
-
-    fn describe(&self, estimate: Option<&Estimate>, out: &mut dyn Write) -> Result<(), Error> {
-        let Experiment { name, mechanisms, seeds, claim, reduced, changed, notes, .. } = &self.experiment;
-        writeln!(out, "experiment {name}{}", self.origin)?;
-        paragraph(out, "claim      ", claim)?;
-        let mut factors = vec![counted(mechanisms.len(), "mechanism")];
-        for (path, values) in self.experiment.axes() {
-            factors.push(format!("{} of {path}", counted(values.len(), "value")));
-        }
-        factors.push(counted(seeds.len(), "seed"));
-        if mechanisms.is_empty() {
-            writeln!(out, "trials     none: nothing is trained")?;
-        } else {
-            let text = format!("{} = {}, {}", self.jobs.len(), factors.join(" × "), self.epochs());
-            paragraph(out, "trials     ", &text)?;
-        }
-        if !reduced.is_empty() {
-            let text = format!("compared with the published experiment: {}", reduced.join("; "));
-            paragraph(out, "reduced    ", &text)?;
-        }
-        if !changed.is_empty() {
-            paragraph(out, "changed    ", &changed.join("; "))?;
-        }
-        for note in notes.iter().chain(&self.data_notes) {
-            paragraph(out, "note       ", note)?;
-        }
-        if !mechanisms.is_empty() && !mechanisms.iter().any(|mechanism| mechanism == BASELINE) {
-            let text =
-                format!("without `{BASELINE}` nothing is compared at the end; `semfocus compare` takes a --baseline");
-            paragraph(out, "note       ", &text)?;
-        }
-        for words in self.after.words() {
-            paragraph(out, "then       ", &format!("semfocus {words}"))?;
-        }
-        if let Some(estimate) = estimate {
-            let Estimate { seconds, memory_bytes, disk_bytes, .. } = estimate;
-            if estimate.done < estimate.trials || estimate.after_seconds > 0.0 {
-                let limit = if estimate.can_stop_early { "at most " } else { "" };
-                let at_once = counted(self.sharing.jobs, "trial");
-                let surfaces = match estimate.after_seconds {
-                    seconds if seconds < 1.0 => String::new(),
-                    seconds => format!(", {} of it for surfaces", duration(seconds)),
-                };
-                let text = format!("{limit}about {} with {at_once} at once{surfaces}", duration(*seconds));
-                paragraph(out, "time       ", &text)?;
-                let more =
-                    memory::available().filter(|available| memory_bytes > available).map_or(String::new(), |all| {
-                        format!(", more than this machine has ({}): trials that do not fit will fail", size(all))
-                    });
-                paragraph(out, "memory     ", &format!("about {}{more}", size(*memory_bytes)))?;
-            }
-            writeln!(out, "disk       about {}", size(*disk_bytes))?;
-        }
-        writeln!(out, "results    {}", self.dir.display())?;
-        if let Some(present) = self.present(estimate) {
-            writeln!(out, "done       {present}")?;
-        }
-        let others = self.index.len() - self.jobs.len();
-        if others > 0 {
-            let text = format!(
-                "{} that were not asked for now are in the folder too; tables and report show all of them",
-                counted(others, "trial")
-            );
-            paragraph(out, "           ", &text)?;
-        }
-        Ok(())
-    }
-
-    /// How long each trial is, and all together.
-    fn epochs(&self) -> String {
-        let epochs: Vec<usize> = self.jobs.iter().map(|job| job.trial().settings.training.epochs).collect();
-        let (all, first) = (epochs.iter().sum::<usize>(), epochs.first().copied().unwrap_or(0));
-        let steps = self.steps_per_epoch.map_or(String::new(), |steps| format!(" of {}", counted(steps, "step")));
-        match epochs.len() {
-            1 => format!("{}{steps}", counted(first, "epoch")),
-            _ if epochs.iter().all(|epochs| *epochs == first) => {
-                format!("{}{steps} each ({all} in all)", counted(first, "epoch"))
-            }
-            _ => format!("{all} epochs{steps} in all"),
-        }
-    }
-
-    /// What is in the folder already, in words; none if it is new.
-    fn present(&self, estimate: Option<&Estimate>) -> Option<String> {
-        let how = match self.found {
-            Found::Nothing => return None,
-            Found::TheSame => "resumed".to_owned(),
-            Found::Part(0) => "more epochs".to_owned(),
-            Found::Part(added) => format!("{added} added"),
-        };
-        let done = estimate.map_or_else(|| "some".to_owned(), |estimate| estimate.done.to_string());
-        Some(format!("{done} of {} ({how})", counted(self.jobs.len(), "trial")))
-    }
-
-    /// Prints what would be done.
-    pub(crate) fn dry_run(&self, json: bool, estimate: Option<&Estimate>, out: &mut dyn Write) -> Result<(), Error> {
-        let default = Estimate::default();
-        let estimated = estimate.unwrap_or(&default);
-        let groups: HashMap<(&str, &Point), &Group> =
-            estimated.groups.iter().map(|group| ((group.mechanism.as_str(), &group.point), group)).collect();
-        let trials = self.jobs.iter().map(|job| {
-            let trial = job.trial();
-            let group = groups.get(&(trial.settings.mechanism.as_str(), &trial.point));
-            DryTrial {
-                trial: trial.id.to_string(),
-                title: trial.title(),
-                mechanism: trial.settings.mechanism.clone(),
-                seed: trial.settings.seed,
-                epochs: trial.settings.training.epochs,
-                epochs_done: job.recorded().0,
-                steps: trial.steps(),
-                epoch_seconds: group.map_or(0.0, |group| group.epoch_seconds),
-            }
-        });
-        let list: Vec<DryTrial> = trials.collect();
-        let Experiment { name, scale, claim, reduced, changed, .. } = &self.experiment;
-        let report = DryRun {
-            experiment: name,
-            scale: *scale,
-            claim,
-            reduced,
-            changed,
-            dir: &self.dir,
-            trials: list.len(),
-            list,
-            done: estimated.done,
-            jobs: self.sharing.jobs,
-            core_seconds: estimated.core_seconds,
-            seconds: estimated.seconds,
-            memory_bytes: estimated.memory_bytes,
-            disk_bytes: estimated.disk_bytes,
-        };
-        emit(out, json, &report, |out| {
-            self.describe(estimate, out)?;
-            print_groups(&estimated.groups, out)
-        })
-    }
-}
-
-#[derive(Serialize)]
-struct DryRun<'a> {
-    experiment: &'a str,
-    scale: Scale,
-    claim: &'a str,
-    reduced: &'a [String],
-    changed: &'a [String],
-    dir: &'a Path,
-    trials: usize,
-    list: Vec<DryTrial>,
-    /// Trials that are over.
-    done: usize,
-    jobs: usize,
-    /// Seconds on one core that are left.
-    core_seconds: f64,
-    seconds: f64,
-    memory_bytes: u64,
-    disk_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct DryTrial {
-    trial: String,
-    title: String,
-    mechanism: String,
-    seed: u64,
-    epochs: usize,
-    epochs_done: usize,
-    steps: usize,
-    epoch_seconds: f64,
-}
-
-/// One line for each mechanism at each point of the grid.
-fn print_groups(groups: &[Group], out: &mut dyn Write) -> Result<(), Error> {
-    let width = mechanism_width(groups.iter().map(|group| &group.mechanism));
-    writeln!(out)?;
-    writeln!(out, "{:width$}  trials  done  epochs    steps  s/epoch  time left", "mechanism")?;
-    rows_by_point(
-        out,
-        groups,
-        |group| &group.point,
-        |out, group| {
-            let Group { mechanism, trials, done, epochs, steps, epoch_seconds, seconds, .. } = group;
-            let digits = if *epoch_seconds < 1000.0 { 2 } else { 0 };
-            let (time, epoch) = (duration(*seconds), format!("{epoch_seconds:.digits$}"));
-            Ok(writeln!(out, "{mechanism:width$}  {trials:6}  {done:4}  {epochs:6}  {steps:7}  {epoch:>7}  {time:>9}")?)
-        },
-    )?;
-    Ok(writeln!(out, "\ns/epoch, time left: on one core, one trial after the other")?)
 }
 
 fn experiment_path(dir: &Path) -> PathBuf {

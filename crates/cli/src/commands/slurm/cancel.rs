@@ -6,13 +6,11 @@ use semfocus_store::Store;
 
 use crate::slurm::call::call;
 use crate::slurm::queue::{self, Task};
-use crate::slurm::submission::Submission;
 use crate::talk::say;
 use crate::{Error, Exit};
 
 pub(super) fn run(dir: &Path) -> Result<Exit, Error> {
-    Store::open(dir)?;
-    let submissions = Submission::read_all(dir)?;
+    let submissions = Store::open(dir)?.submissions()?;
     if submissions.is_empty() {
         say!("nothing was submitted for {}", dir.display());
         return Ok(Exit::Done);
@@ -34,7 +32,7 @@ pub(super) fn run(dir: &Path) -> Result<Exit, Error> {
         say!("no job of {} is left to cancel", dir.display());
     } else {
         say!(
-            "cancelled {}; running workers save their progress and end. `semfocus slurm submit` goes on from there.",
+            "cancelled {}; running workers save their progress and end. `semfocus slurm submit` continues from there.",
             cancelled.join(", ")
         );
     }

@@ -5,16 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use semfocus_lab::Lab;
-use semfocus_store::Store;
+use semfocus_store::{Store, Submission};
 use serde::Serialize;
 
 use crate::commands::status::Report as RunReport;
 use crate::damage::left_out;
-use crate::measure::{self, Measurements};
+use crate::measure;
 use crate::output::emit;
 use crate::slurm::call::CallError;
 use crate::slurm::queue::{self, Task};
-use crate::slurm::submission::Submission;
 use crate::text::{clock, counted, paragraph};
 use crate::{Error, Exit};
 
@@ -52,7 +51,7 @@ pub(super) fn run(dir: &Path, json: bool, lab: &Lab, out: &mut dyn Write) -> Res
     let store = Store::open(dir)?;
     let run = RunReport::read(&store)?;
     let measurements_left = if is_trained(&run) { measurements_left(&store, lab).ok() } else { None };
-    let submissions = Submission::read_all(dir)?;
+    let submissions = store.submissions()?;
     // Slurm is asked once. The folder tells what matters, so it counts without Slurm, too.
     let (tasks, slurm_error) = match submissions.is_empty() {
         true => (Vec::new(), None),
@@ -74,8 +73,7 @@ fn is_trained(run: &RunReport) -> bool {
 }
 
 fn measurements_left(store: &Store, lab: &Lab) -> Result<bool, Error> {
-    let steps = Measurements::read(store.dir())?.steps(&store.experiment()?);
-    measure::is_left(&steps, lab, store.dir())
+    measure::is_left(&measure::all(store, &store.experiment()?, &[])?, lab, store)
 }
 
 impl Jobs {
@@ -112,7 +110,7 @@ impl Jobs {
         writeln!(out, "\nworkers    array {job}: {tasks} tasks of {limit}, {workers} at once")?;
         let states = self.states.iter().map(|(state, count)| format!("{count} {}", in_words(state)));
         let states: Vec<String> = states.collect();
-        let text = if states.is_empty() { "Slurm has forgotten all of them".to_owned() } else { states.join(", ") };
+        let text = if states.is_empty() { "Slurm no longer lists these jobs".to_owned() } else { states.join(", ") };
         paragraph(out, "           ", &text)?;
         for task in self.array().filter(|task| task.state == "RUNNING") {
             let left = task.seconds_left.map_or_else(String::new, |left| format!(", {} left", clock(left as f64)));

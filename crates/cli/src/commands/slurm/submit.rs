@@ -9,17 +9,16 @@ use semfocus_core::experiment::SlurmProfile;
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimate;
 use semfocus_lab::jobs::Sharing;
-use semfocus_store::{files, utc_now};
+use semfocus_store::{Store, Submission, files, utc_now};
 use serde::Serialize;
 
 use super::{plan, profile};
 use crate::commands::run::{ExperimentArgs, Prepared, create};
-use crate::measure::{self, MeasureArgs, introduce};
+use crate::measure::{self, MeasureArgs};
 use crate::output::emit;
 use crate::signals::stop_on_signals;
 use crate::slurm::call::{CallError, call};
 use crate::slurm::script::{Resources, Scripts};
-use crate::slurm::submission::{Submission, new_folder};
 use crate::talk::say;
 use crate::text::{clock, counted};
 use crate::{Error, Exit, time};
@@ -81,7 +80,7 @@ struct Submitted<'a> {
 }
 
 pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    let measurements = args.measure.get()?;
+    let asked = args.measure.get()?;
     let (resources, workers) = resources(args)?;
     let prepare = || -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(&args.what, Some(usize::from(resources.cpus)), lab)?;
@@ -95,9 +94,10 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         prepared.introduce(estimate.as_ref());
     }
     let left = estimate.as_ref().map_or(prepared.jobs.len(), |estimate| estimate.trials - estimate.done);
-    let steps = measurements.joined(&prepared.dir)?.steps(&prepared.experiment);
-    if left == 0 && !measure::is_left(&steps, lab, &prepared.dir)? {
-        let measured = if steps.is_empty() { "" } else { " and measured" };
+    let store = Store::at(&prepared.dir);
+    let measurements = measure::all(&store, &prepared.experiment, &asked)?;
+    if left == 0 && !measure::is_left(&measurements, lab, &store)? {
+        let measured = if measurements.is_empty() { "" } else { " and measured" };
         say!(
             "all trials are over{measured}: nothing is submitted. To write the report: semfocus report {}",
             prepared.dir.display()
@@ -107,12 +107,12 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     // If nothing is left to train, there is something to measure on the models.
     let busy = if left > 0 { left } else { prepared.jobs.len() };
     let workers = sensible_workers(workers, busy, resources.cpus);
-    let tasks = tasks(args, estimate.as_ref(), !steps.is_empty(), workers, &resources)?;
+    let tasks = tasks(args, estimate.as_ref(), !measurements.is_empty(), workers, &resources)?;
     if let Some(estimate) = &estimate {
         warn_of_memory(&resources, estimate);
     }
     let dir = std::path::absolute(&prepared.dir)?;
-    let folder = new_folder(&dir);
+    let folder = Store::at(&dir).new_submission_folder();
     let mut arguments = args.what.lock.arguments();
     if args.what.device.device.name() != "cpu" {
         arguments.extend(["--device".to_owned(), args.what.device.device.name().to_owned()]);
@@ -147,8 +147,8 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let locks = args.what.lock.locks([prepared.dir.join("trials").as_path()])?;
     let stop = stop_on_signals()?;
     let Some(store) = create(&mut prepared, prepare, &locks, &stop)? else { return Ok(Exit::Interrupted) };
-    measurements.keep(store.dir())?;
-    introduce(&steps);
+    store.keep_measurements(&asked)?;
+    measure::introduce(&measurements);
     files::create_folder(&folder)?;
     let (script_path, report_path) = (folder.join("job.sh"), folder.join("report.sh"));
     files::write_whole(&script_path, script.as_bytes())?;
@@ -233,8 +233,8 @@ fn sensible_workers(asked: u16, trials: usize, cpus: u16) -> u16 {
     let workers = usize::from(asked).min(busy) as u16;
     if workers < asked {
         say!(
-            "{} for {} are enough: {workers} workers at once",
-            counted(usize::from(workers), "job"),
+            "only {} needed for {}; submitting {workers}",
+            if workers == 1 { "1 worker is".to_owned() } else { format!("{workers} workers are") },
             counted(trials, "trial")
         );
     }
@@ -324,13 +324,29 @@ fn refused(error: CallError) -> Error {
 }
 
 fn number(printed: &str) -> Result<(String, Option<String>), Error> {
-    Submission::parse_number(printed)
-        .ok_or_else(|| format!("`sbatch` printed no number of a job: {}", printed.trim()).into())
+    parse_number(printed).ok_or_else(|| format!("`sbatch` printed no number of a job: {}", printed.trim()).into())
+}
+
+/// The number of a job and the name of its cluster, from what `sbatch --parsable` prints: `12` or `12;cluster`.
+fn parse_number(text: &str) -> Option<(String, Option<String>)> {
+    let line = text.lines().rfind(|line| !line.trim().is_empty())?.trim();
+    let (number, cluster) = line.split_once(';').map_or((line, None), |(number, name)| (number, Some(name)));
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| (number.to_owned(), cluster.filter(|name| !name.is_empty()).map(str::to_owned)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_jobs_are_read() {
+        assert_eq!(parse_number("12\n"), Some(("12".to_owned(), None)));
+        let greeted = parse_number("a greeting of the site\n12;big\n");
+        assert_eq!(greeted, Some(("12".to_owned(), Some("big".to_owned()))));
+        assert_eq!(parse_number("Submitted batch job\n"), None);
+        assert_eq!(parse_number(""), None);
+    }
 
     #[test]
     fn memory_is_read_as_slurm_reads_it() {

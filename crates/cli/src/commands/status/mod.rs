@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use semfocus_core::Point;
 use semfocus_core::study::seed_name;
-use semfocus_store::{Contents, Cursor, Event, JobKind, LoggedEvent, State, Store, StoredTrial, TrialFolder};
+use semfocus_store::{Contents, Cursor, Event, JobKind, LoggedEvent, State, Store, StoredTrial, TrialReader};
 use serde::Serialize;
 
 use crate::damage::left_out;
@@ -269,7 +269,7 @@ fn percent(share: Option<f64>) -> String {
 }
 
 /// Steps that a running trial has done, of how many, and the loss of the last one, from its events.
-fn last_steps(folder: &TrialFolder) -> Result<Option<(usize, usize, Option<f64>)>, Error> {
+fn last_steps(folder: &TrialReader) -> Result<Option<(usize, usize, Option<f64>)>, Error> {
     let events = folder.events().read_from(&mut Cursor::default())?;
     let training = events.into_iter().rev().filter(|logged| logged.job.kind == JobKind::Train);
     Ok(training.map(|LoggedEvent { event, .. }| event).find_map(|event| match event {

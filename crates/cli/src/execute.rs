@@ -1,0 +1,62 @@
+//! Running jobs with progress on the terminal: the same for `run`, `work` and the commands that measure.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use semfocus_lab::jobs::{Executor, Job, Sharing};
+use semfocus_lab::{Device, Lab, memory};
+use semfocus_nn::InstructionSet;
+use semfocus_store::{End, Locks, Program, Session};
+
+use crate::progress::Progress;
+use crate::talk::say;
+use crate::text::resume_command;
+use crate::{Error, Exit};
+
+/// What all jobs of a process share.
+pub(crate) struct Execution<'a> {
+    pub(crate) lab: &'a Lab,
+    pub(crate) device: &'a Device,
+    pub(crate) locks: &'a Locks,
+    pub(crate) stop: &'a Arc<AtomicBool>,
+    /// Whether nothing is shown.
+    pub(crate) is_quiet: bool,
+}
+
+impl Execution<'_> {
+    /// Works on all jobs and says how each ended; those not begun when the run was stopped have no end.
+    pub(crate) fn run(&self, jobs: &[&dyn Job], sharing: Sharing) -> Vec<Option<End>> {
+        let Execution { lab, device, locks, stop, is_quiet } = self;
+        let progress = Progress::new(jobs, sharing, *is_quiet, (*stop).clone());
+        let program = Program {
+            version: crate::VERSION.to_owned(),
+            commit: crate::COMMIT.map(str::to_owned),
+            instruction_set: InstructionSet::current().name().to_owned(),
+            device: device.name().to_owned(),
+        };
+        let session = Session::here(program, sharing.threads, sharing.jobs);
+        let memory = memory::available();
+        let ends = Executor { lab, device, session, sharing, stop, memory, locks, observer: &progress }.run(jobs);
+        progress.finish();
+        ends
+    }
+
+    /// Works on jobs one after the other, each on this many threads or all cores. Returns the exit code of the program if they
+    /// were interrupted.
+    pub(crate) fn one_by_one(&self, jobs: &[&dyn Job], threads: Option<usize>) -> Result<Option<Exit>, Error> {
+        let ends = self.run(jobs, Sharing::one_by_one(threads));
+        if let Some(message) = ends.iter().flatten().find_map(End::failure) {
+            return Err(message.into());
+        }
+        if ends.iter().all(|end| matches!(end, Some(End::Over(_)))) {
+            return Ok(None);
+        }
+        say!("Interrupted; progress is saved. To resume: {}", resume_command());
+        Ok(Some(Exit::Interrupted))
+    }
+}
+
+/// Jobs as the executor takes them.
+pub(crate) fn as_jobs<J: Job>(jobs: &[J]) -> Vec<&dyn Job> {
+    jobs.iter().map(|job| job as &dyn Job).collect()
+}

@@ -1,0 +1,167 @@
+//! Where trained models are, and which of them a measurement is about. Nothing is loaded to answer that.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use semfocus_core::measurement::ModelChoice;
+use semfocus_core::{EpochRecord, Known, Point, TrialSettings};
+use semfocus_store::{CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialReader};
+
+use crate::jobs::best_epoch;
+use crate::trained_model::stored_trial;
+use crate::{Device, Lab, ModelError, TrainedModel};
+
+/// Where a trained model is. Jobs hold it and load the model when they run.
+#[derive(Clone, Debug)]
+pub struct ModelRef {
+    /// The folder of its trial.
+    pub folder: TrialReader,
+    /// The settings of its trial.
+    pub settings: TrialSettings,
+    /// Values on the axes of the grid of its run; none if the trial itself was named.
+    pub point: Point,
+    /// What a person calls its trial.
+    pub title: String,
+    weights: Weights,
+    /// Epochs it was trained for, by the records.
+    recorded: usize,
+    /// Epochs of the weights that were loaded: fewer if the last checkpoint is damaged and the one before was used.
+    loaded: Arc<OnceLock<usize>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weights {
+    Checkpoint(CheckpointName),
+    Snapshot,
+}
+
+/// Models that a measurement is about.
+#[derive(Debug, Default)]
+pub struct ChosenModels {
+    /// Where they are.
+    pub models: Vec<ModelRef>,
+    /// The trials that have no model, and why not, in words.
+    pub skipped: Vec<String>,
+}
+
+/// Why models cannot be chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoiceError {
+    /// The files of the run cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run does not have the mechanism.
+    #[error("{} has no mechanism `{mechanism}`; it has {known}", .dir.display())]
+    NoMechanism {
+        /// The folder of the run.
+        dir: PathBuf,
+        /// What was asked for.
+        mechanism: String,
+        /// What the run has.
+        known: String,
+    },
+    /// The trial has no model.
+    #[error("{} diverged: it has no trained model", .0.display())]
+    Diverged(PathBuf),
+}
+
+impl ModelRef {
+    /// What it is known by among the models of its trial: epochs it was trained for, by the records.
+    pub fn part(&self) -> String {
+        format!("epoch {}", self.recorded)
+    }
+
+    /// Epochs that the model was trained for.
+    pub fn epoch(&self) -> usize {
+        self.loaded.get().copied().unwrap_or(self.recorded)
+    }
+
+    /// The models of the same trial that probes saved during training, by ascending epoch.
+    pub fn along_training(&self) -> Vec<ModelRef> {
+        let snapshot =
+            |epoch| ModelRef { weights: Weights::Snapshot, recorded: epoch, loaded: Arc::default(), ..self.clone() };
+        self.folder.snapshots().into_iter().map(snapshot).collect()
+    }
+
+    /// Loads the model. A last checkpoint that is damaged is replaced by the one before it; the text says so.
+    pub fn load(&self, lab: &Lab, device: &Device) -> Result<(TrainedModel, Option<String>), ModelError> {
+        let path = match self.weights {
+            Weights::Checkpoint(name) => self.folder.checkpoint(name),
+            Weights::Snapshot => self.folder.snapshot(self.recorded),
+        };
+        let trial = stored_trial(lab, &self.folder)?;
+        let read = |path: &Path| TrainedModel::read_file(lab, device, &trial, path);
+        let (trained, note) = match read(&path) {
+            Err(error) if self.weights == Weights::Checkpoint(CheckpointName::Last) => {
+                let Ok(trained) = read(&self.folder.checkpoint(CheckpointName::Previous)) else { return Err(error) };
+                let note = format!("{error}; the previous checkpoint, after epoch {}, is used", trained.epoch);
+                (trained, Some(note))
+            }
+            result => (result?, None),
+        };
+        let _ = self.loaded.set(trained.epoch); // the same weights are loaded every time
+        Ok((trained, note))
+    }
+}
+
+impl ChosenModels {
+    /// The model of a trial that was named by its folder.
+    pub fn of_trial(&mut self, folder: TrialReader, choice: &ModelChoice) -> Result<(), ChoiceError> {
+        let (records, settings) = (folder.records()?, folder.settings()?);
+        if folder.state(records.len(), usize::MAX) == State::Diverged {
+            return Err(ChoiceError::Diverged(folder.path().to_owned()));
+        }
+        let TrialSettings { task, mechanism, seed, training, .. } = settings.clone();
+        let entry = IndexEntry { id: folder.id(), epochs: training.epochs, task, mechanism, seed, point: Point::new() };
+        self.add(folder, settings, entry, &records, choice);
+        Ok(())
+    }
+
+    /// The models of a run. Trials that diverged or have no checkpoint are skipped.
+    pub fn of_run(&mut self, lab: &Lab, store: &Store, choice: &ModelChoice) -> Result<(), ChoiceError> {
+        let Contents { experiment, trials, .. } = store.read()?;
+        // Spellings that are not the usual ones are accepted, and so are mechanisms that this program does not know.
+        let usual = |name: &String| lab.mechanism(name).map_or_else(|_| name.clone(), |usual| usual.to_string());
+        let chosen: Vec<String> = choice.mechanisms.iter().map(usual).collect();
+        if let Some(unknown) = chosen.iter().find(|name| !experiment.mechanisms.contains(name)) {
+            let (dir, known) = (store.dir().to_owned(), experiment.mechanisms.join(", "));
+            return Err(ChoiceError::NoMechanism { dir, mechanism: unknown.clone(), known });
+        }
+        let seeds: Vec<u64> = experiment.seeds.iter().copied().take(choice.seeds.get()).collect();
+        for StoredTrial { entry, folder, state, settings, records, .. } in trials {
+            let is_chosen = chosen.is_empty() || chosen.contains(&entry.mechanism);
+            if !is_chosen || !seeds.contains(&entry.seed) {
+                continue;
+            }
+            let has_checkpoint = CheckpointName::ALL.iter().any(|name| folder.checkpoint(*name).is_file());
+            let reason = match (state, settings) {
+                (State::Diverged, _) => "diverged",
+                (State::Unreadable, _) => "its files cannot be read",
+                (_, Some(settings)) if has_checkpoint => {
+                    self.add(folder, settings, entry, &records, choice);
+                    continue;
+                }
+                _ => "no checkpoint yet",
+            };
+            self.skipped.push(format!("{}: {reason}, skipped", entry.title()));
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        folder: TrialReader,
+        settings: TrialSettings,
+        entry: IndexEntry,
+        records: &[EpochRecord],
+        choice: &ModelChoice,
+    ) {
+        let (name, recorded) = match choice.best {
+            true => (CheckpointName::Best, best_epoch(records).unwrap_or(0)),
+            false => (CheckpointName::Last, records.len()),
+        };
+        let (title, weights) = (entry.title(), Weights::Checkpoint(name));
+        let point = entry.point;
+        self.models.push(ModelRef { folder, settings, point, title, weights, recorded, loaded: Arc::default() });
+    }
+}
