@@ -124,6 +124,14 @@ impl Questions {
         self.starts.len() - 1
     }
 
+    /// How many independent sequences the answers are worth: `(Σ m)² / Σ m²` for sequences with `m` questions each, rounded down.
+    /// The share of correct answers varies as much as it does for that many single answers if each sequence is answered
+    /// all right or all wrong, and less otherwise. In classification it is the number of sequences.
+    pub fn independent_sequences(&self) -> usize {
+        let squares: usize = self.starts.windows(2).map(|bounds| (bounds[1] - bounds[0]).pow(2)).sum();
+        self.all.len().pow(2) / squares.max(1)
+    }
+
     /// All questions, sequence after sequence.
     pub fn all(&self) -> &[Question] {
         &self.all
@@ -186,6 +194,17 @@ mod tests {
         assert_eq!((questions.sequences(), questions.all().len()), (3, 3));
         assert_eq!(questions.of_sequence(1), [Question { at: At::Mean, target: Target::Class(0), weight: 1.0 }]);
         assert_eq!((questions.total_weight(), questions.majority()), (3.0, Some(2.0 / 3.0)));
+        assert_eq!(questions.independent_sequences(), 3);
+    }
+
+    #[test]
+    fn many_questions_of_a_sequence_are_not_many_sequences() {
+        let mut questions = Questions::next_token(&[1; 50], 5);
+        assert_eq!((questions.all().len(), questions.independent_sequences()), (40, 10));
+        questions.push([Question::classify(0); 40]);
+        // Half of the answers are those of one sequence: 80² / (10 · 4² + 40²).
+        assert_eq!((questions.sequences(), questions.independent_sequences()), (11, 3));
+        assert_eq!(Questions::default().independent_sequences(), 0);
     }
 
     #[test]

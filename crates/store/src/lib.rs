@@ -78,7 +78,7 @@ pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use index::IndexEntry;
 pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
 pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
-pub use status::{Best, State, Status, TestResult};
+pub use status::{Asked, Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
 pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};

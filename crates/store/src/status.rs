@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use semfocus_core::Evaluation;
+use semfocus_core::question::Questions;
 use serde::{Deserialize, Serialize};
 
 use crate::check::check;
@@ -71,6 +72,24 @@ pub struct TestResult {
     pub best: Evaluation,
 }
 
+/// How much a split asks. Answers within a sequence depend on each other, so the unit of statistics is the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Sequences of the split.
+    pub sequences: usize,
+    /// Questions of all its sequences.
+    pub answers: usize,
+    /// Independent sequences that the answers are worth: the number of sequences if all ask equally many questions.
+    pub independent: usize,
+}
+
+impl From<&Questions> for Asked {
+    fn from(questions: &Questions) -> Self {
+        let (sequences, answers) = (questions.sequences(), questions.all().len());
+        Asked { sequences, answers, independent: questions.independent_sequences() }
+    }
+}
+
 /// The contents of `status.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -95,6 +114,12 @@ pub struct Status {
     /// answer. None if the trial failed before its data were there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
+    /// How much the held-out split asks. None if the trial failed before its data were there, and in version 0.2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<Asked>,
+    /// How much the test split asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_split: Option<Asked>,
     /// Loss and accuracy on the test split, once the trial is over and has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestResult>,
@@ -164,6 +189,8 @@ mod tests {
             probes: 0,
             epoch_flops: Some(1e9 / 3.0),
             majority: Some(2.0 / 7.0),
+            held_out: Some(Asked { sequences: 20, answers: 60, independent: 17 }),
+            test_split: None,
             test: Some(TestResult { last: evaluation, best: evaluation }),
             updated: "now".to_owned(),
         }

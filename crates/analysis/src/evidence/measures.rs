@@ -1,7 +1,7 @@
 //! The measures of one trial.
 
 use semfocus_core::Goal;
-use semfocus_store::{State, StoredTrial};
+use semfocus_store::{Asked, State, Status, StoredTrial};
 use serde::Serialize;
 
 use crate::stats::{TimeToTarget, area_under_curve, binomial_tail};
@@ -35,9 +35,9 @@ pub struct Measures {
     pub epochs: usize,
     /// Accuracy on the test split after the best epoch, if the trial is over and has such a split.
     pub test_accuracy: Option<f64>,
-    /// Held-out examples.
+    /// Held-out examples: sequences, or fewer if some ask more questions than others.
     pub held_out: usize,
-    /// Test examples.
+    /// Test examples, counted in the same way.
     pub test: usize,
     /// Whether trials with other seeds have the same held-out examples, or examples from the same file.
     pub is_data_shared: bool,
@@ -69,7 +69,10 @@ impl Measures {
             count => area_under_curve(&curve) / (count - 1) as f64,
         };
         let data = trial.settings.as_ref().map(|settings| &settings.data);
-        let held_out = data.map_or(1, |data| data.sizes.held_out);
+        // The unit is the sequence, however many questions it asks.
+        let independent = |asked: fn(&Status) -> Option<Asked>| Some(asked(trial.status.as_ref()?)?.independent);
+        let sizes = data.map(|data| data.sizes);
+        let held_out = independent(|status| status.held_out).or(sizes.map(|sizes| sizes.held_out)).unwrap_or(1);
         let majority = trial.status.as_ref().and_then(|status| status.majority);
         let hits = (best.heldout_accuracy * held_out as f64).round() as usize;
         let test = trial.status.as_ref().and_then(|status| status.test);
@@ -85,7 +88,7 @@ impl Measures {
             epochs: records.len(),
             test_accuracy: test.map(|test| test.best.accuracy),
             held_out,
-            test: data.map_or(0, |data| data.sizes.test),
+            test: independent(|status| status.test_split).or(sizes.map(|sizes| sizes.test)).unwrap_or(0),
             is_data_shared: data.is_some_and(|data| data.seed.is_some())
                 || trial.settings.as_ref().is_some_and(|settings| settings.data_checksum.is_some()),
             majority,

@@ -69,6 +69,8 @@ impl Train {
             probes: self.folder.probe_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
             majority: trainer.data().held_out.questions.majority(),
+            held_out: Some((&trainer.data().held_out.questions).into()),
+            test_split: Some((&trainer.data().test.questions).into()),
             test: None,
             updated: utc_now(),
         })
@@ -391,6 +393,8 @@ impl Job for Train {
             probes: before.as_ref().map_or(0, |status| status.probes),
             epoch_flops: before.as_ref().and_then(|status| status.epoch_flops),
             majority: before.as_ref().and_then(|status| status.majority),
+            held_out: before.as_ref().and_then(|status| status.held_out),
+            test_split: before.as_ref().and_then(|status| status.test_split),
             test: None,
             updated: utc_now(),
         });

@@ -300,6 +300,8 @@ fn trial(row: &Row, experiment: &Experiment) -> Result<StoredTrial, RecordError>
         probes: 0,
         epoch_flops: row.find("epoch_flops")?,
         majority: row.find("majority")?,
+        held_out: None,
+        test_split: None,
         test,
         updated: String::new(),
     };
