@@ -168,6 +168,11 @@ pub enum ConfigError {
 }
 
 impl ModelConfig {
+    /// A score is this times the product of a query and a key.
+    pub fn score_scale(&self) -> f64 {
+        self.inverse_temperature / (self.head_width() as f64).sqrt()
+    }
+
     /// The settings of the study for a task of `vocabulary` tokens and `classes` classes.
     pub fn new(vocabulary: usize, classes: usize) -> Self {
         ModelConfig {

@@ -21,6 +21,7 @@ pub mod estimate;
 pub mod jobs;
 mod lab;
 pub mod memory;
+mod model;
 mod model_ref;
 pub mod plan;
 pub mod probing;

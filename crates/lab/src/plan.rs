@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings};
-use semfocus_nn::Encoder;
 use semfocus_store::{Checkpoint, IndexEntry};
 use semfocus_tasks::Source;
 
+use crate::model::new_model;
 use crate::relevance::refusal;
 use crate::training::{Schedule, TrainingError, with_stored_weights};
 use crate::{Device, Lab};
@@ -173,8 +173,8 @@ impl Lab {
             let settings =
                 TrialSettings { mechanism: mechanism.clone(), model: model.clone(), ..TrialSettings::default() };
             let attention = self.trial_attention(&settings)?.stage(0).clone();
-            let model = Encoder::new(model.clone(), attention, *seed, &Device::cpu().plain())?;
-            with_stored_weights(model, origin, stored.clone(), self)?;
+            let model = new_model(model, attention, *seed, None, &Device::cpu().plain())?;
+            with_stored_weights(model.as_ref(), origin, stored.clone(), self)?;
         }
         Ok(())
     }

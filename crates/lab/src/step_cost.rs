@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use burn::module::Module;
 use semfocus_core::{Key, ModelConfig, TrialSettings};
-use semfocus_nn::conformance::with_stand_ins;
-use semfocus_nn::{Encoder, Pass, StandardOptimizer, train};
+use semfocus_nn::conformance::BothEnds;
+use semfocus_nn::{Pass, StandardOptimizer, train};
 use semfocus_store::files;
 
+use crate::model::new_model;
 use crate::threads::on_one_thread;
 use crate::{Device, Lab};
 
@@ -26,9 +27,8 @@ pub struct StepCost {
 pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: Duration) -> StepCost {
     on_one_thread(|| {
         let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
-        let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff());
-        let model = with_stand_ins(model.expect("planned trials have possible models"));
-        let mut model = Some(model);
+        let model = new_model(&settings.model, attention, 1, Some(Arc::new(BothEnds)), &Device::cpu().autodiff());
+        let mut model = Some(model.expect("planned trials have possible models"));
         let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
         let batch = random_batch(&settings.model, settings.training.batch, width);
         let train = seconds_of(time, |number| {
@@ -37,7 +37,7 @@ pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: D
             let (next, _) = train::step(present, &mut optimizer, batch.clone(), pass, 1e-3, 0.5);
             model = Some(next);
         });
-        let model = model.expect("every step gives the model back").valid();
+        let model = model.expect("every step gives the model back").without_autodiff();
         let tokens = model.token_rows(batch.tokens);
         let evaluate = seconds_of(time / 4, |number| {
             std::hint::black_box(model.logits(&tokens, Pass::evaluation(1, number)));

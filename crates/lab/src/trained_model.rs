@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::TensorData;
-use semfocus_nn::Encoder;
-use semfocus_nn::parameters::set_parameters;
+use semfocus_nn::Model;
 use semfocus_store::checkpoint::{Refused, Values};
 use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialReader};
 
+use crate::model::new_model;
 use crate::relevance::relevance;
 use crate::{Device, Lab, Trial};
 
@@ -17,7 +17,7 @@ pub struct TrainedModel {
     /// The trial it belongs to.
     pub trial: Trial,
     /// The model, with the attention that it is evaluated with.
-    pub model: Encoder,
+    pub model: Box<dyn Model>,
     /// Epochs it was trained for.
     pub epoch: usize,
 }
@@ -68,10 +68,10 @@ impl TrainedModel {
         let attention = lab.trial_attention(settings).map_err(|error| contents(error.to_string()))?;
         let stage = attention.stage_at(&checkpoint.progress);
         let trained = attention.stage(stage).clone();
-        let model = Encoder::new(settings.model.clone(), trained, settings.seed, &device.plain());
         let relevance = relevance(&trial.source, &attention);
-        let model = model.map_err(|error| contents(error.to_string()))?.with_relevance(relevance);
-        let model = set_parameters(model, tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
+        let model = new_model(&settings.model, trained, settings.seed, relevance, &device.plain());
+        let model = model.map_err(|error| contents(error.to_string()))?;
+        let model = model.with_parameters(tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
         let model = model.with_attention(attention.evaluation(stage).clone());
         let model = model.map_err(|error| contents(error.to_string()))?;
         Ok(TrainedModel { trial: trial.clone(), model, epoch })

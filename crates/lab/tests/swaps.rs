@@ -156,8 +156,8 @@ fn evaluation_with_another_attention_changes_nothing_but_evaluation() {
     let top = trial("topk:2", &[]);
     let mut judge = trainer(&top);
     judge.restore(handed_to(&top, plain.checkpoint())).unwrap();
-    assert_eq!(judge.test(&judge.evaluated_model()), other.test(&other.evaluated_model()));
-    assert_ne!(plain.test(&plain.evaluated_model()).loss, other.test(&other.evaluated_model()).loss);
+    assert_eq!(judge.test(judge.evaluated_model().as_ref()), other.test(other.evaluated_model().as_ref()));
+    assert_ne!(plain.test(plain.evaluated_model().as_ref()).loss, other.test(other.evaluated_model().as_ref()).loss);
     // The same attention, said twice, evaluates to the same bits.
     let mut same = trainer(&trial("full", &["training.evaluate_as=full"]));
     assert_eq!(train(&mut same, 2), expected);

@@ -12,10 +12,10 @@ use semfocus_core::spec::{Named, SpecValue};
 use semfocus_kernels::{Dropout, Key};
 
 use crate::context::{InitialMaps, LayerContext};
+use crate::encoder::Encoder;
 use crate::info::MechanismInfo;
 use crate::input::Relevance;
 use crate::mechanism::{FastForm, Mechanism};
-use crate::model::Encoder;
 use crate::registry::{Attention, Registry};
 use crate::sublayer::{AttentionSettings, AttentionSublayer, NORM_EPSILON};
 use crate::weights::{AttentionWeights, Linear};
@@ -28,7 +28,7 @@ pub fn with_stand_ins(model: Encoder) -> Encoder {
 
 /// Calls the first and the last position of every sequence relevant.
 #[derive(Clone, Copy, Debug)]
-struct BothEnds;
+pub struct BothEnds;
 
 impl Relevance for BothEnds {
     fn positions(&self, tokens: &[usize]) -> Vec<u32> {

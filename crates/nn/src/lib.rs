@@ -8,7 +8,8 @@
 //! | the settings of a model | [`semfocus_core::model`] |
 //! | the parameters of a model | [`weights`] |
 //! | what a forward pass takes besides them: tokens, keys of random decisions | [`Pass`], [`TokenRows`] |
-//! | the model: building it, forward pass in either form | [`model`] |
+//! | what the laboratory asks of a model | [`Model`] |
+//! | the model of the study: building it, forward pass in either form | [`Encoder`] |
 //! | the definition of the model as plain tensor code: embedding, loop over the blocks, both sublayers | [`reference`](mod@reference) |
 //! | the same as single operators on the CPU, with hand-written gradients | [`fused`] |
 //! | what both forms of a sublayer take, and what a mechanism sees of a layer | [`sublayer`], [`LayerContext`] |
@@ -38,10 +39,12 @@ mod block_attentions;
 pub mod conformance;
 mod context;
 pub mod cost;
+mod encoder;
 pub mod fused;
 pub mod info;
 mod initial;
 mod input;
+mod loss;
 pub mod mechanism;
 pub mod mechanisms;
 pub mod model;
@@ -60,10 +63,11 @@ pub mod weights;
 
 pub use block_attentions::BlockAttentions;
 pub use context::LayerContext;
+pub use encoder::Encoder;
 pub use info::{Family, MechanismInfo};
 pub use input::{Pass, Relevance, TokenRows};
 pub use mechanism::{FastForm, HeadTensors, LayerShape, Mechanism, MechanismParameter};
-pub use model::Encoder;
+pub use model::Model;
 pub use observer::ObservedLayer;
 pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Registry};

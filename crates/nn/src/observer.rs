@@ -44,6 +44,13 @@ pub struct ObservedLayer<T> {
     pub min_deviations: [f64; 2],
 }
 
+impl<T> ObservedLayer<T> {
+    /// The same with other observations.
+    pub(crate) fn map<U>(self, map: impl FnMut(T) -> U) -> ObservedLayer<U> {
+        ObservedLayer { sequences: self.sequences.into_iter().map(map).collect(), min_deviations: self.min_deviations }
+    }
+}
+
 /// Shows the rows of all layers to `rows`.
 pub(crate) struct Rows<'a, O: RowObserver> {
     pub(crate) rows: &'a O,

@@ -1,26 +1,12 @@
 //! The training step: loss, gradients, clipping of their joint norm, update.
 
-use burn::tensor::{Int, Tensor, activation};
-use semfocus_core::{LrFactors, Questions};
+use semfocus_core::LrFactors;
 
 use crate::input::Pass;
-use crate::model::Encoder;
+pub use crate::loss::{Batch, loss, loss_and_gradients};
+use crate::model::Trainable;
 pub use crate::optimizer::{Optimizer, Parameter, Sgd};
-use crate::parameters::{self, NamedGradients};
-
-/// Mean cross-entropy of `logits`, `[batch, classes]`, against `labels`, `[batch]`.
-pub fn loss(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
-    activation::log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1)).mean().neg()
-}
-
-/// The examples of one step.
-#[derive(Clone, Debug)]
-pub struct Batch {
-    /// `[batch, length]`.
-    pub tokens: Tensor<2, Int>,
-    /// `[batch]`.
-    pub labels: Tensor<1, Int>,
-}
+use crate::parameters::NamedGradients;
 
 /// Loss and gradient norm of a training step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,20 +19,20 @@ pub struct StepReport {
 
 /// One training step: forward, backward, clipping of the joint gradient norm, update. Autodiff does not track the parameters of the
 /// model that it returns.
-pub fn step(
-    model: Encoder,
+pub fn step<M: Trainable>(
+    model: M,
     optimizer: &mut impl Optimizer,
     batch: Batch,
     pass: Pass,
     learning_rate: f64,
     max_gradient_norm: f64,
-) -> (Encoder, StepReport) {
-    let factors = model.learning_rate_factors(batch.tokens.dims()[1]);
-    let (loss, mut gradients) = loss_and_gradients(&model, batch, pass);
+) -> (M, StepReport) {
+    let factors = model.as_model().learning_rate_factors(batch.tokens.dims()[1]);
+    let (loss, mut gradients) = model.as_model().loss_and_gradients(batch, pass);
     let gradient_norm = clip_global_norm(&mut gradients, max_gradient_norm);
     let report = StepReport { loss, gradient_norm };
     optimizer.begin_step();
-    let model = gradients.apply(model, |number, name, values, gradient| {
+    let model = model.updated(gradients, &mut |number, name, values, gradient| {
         let factor = mechanism_factor(&factors, name);
         optimizer.update(Parameter { number, name }, values, gradient, factor * learning_rate);
     });
@@ -57,18 +43,6 @@ pub fn step(
 fn mechanism_factor(blocks: &[LrFactors], name: &str) -> f64 {
     let block = name.strip_prefix("blocks.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
     block.and_then(|block| blocks.get(block)?.for_parameter(name)).unwrap_or(1.0)
-}
-
-/// Mean loss of a batch and the gradients of all parameters: by one operator for the whole model if the engine and the model allow
-/// it, if not by autodiff.
-pub fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, NamedGradients) {
-    let questions = Questions::classification(batch.labels.to_data().iter::<i64>().map(|label| label as u16));
-    let tokens = model.token_rows(batch.tokens.clone());
-    model.gradients(&tokens, &questions, &pass).unwrap_or_else(|| {
-        let model = parameters::tracked(model.clone());
-        let loss = loss(model.forward(batch.tokens, pass), batch.labels);
-        (loss.clone().into_scalar::<f64>(), NamedGradients::take(&model, loss.backward()))
-    })
 }
 
 /// Scales the gradients so that their joint norm is at most `max`, and returns their norm before that.

@@ -53,8 +53,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
             .map_err(|wrong| format!("{file}, line {number}: {wrong}"))?;
         let length = tokens.len();
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), &device);
-        let logits = trained.model.forward(tokens, Pass::evaluation(trained.trial.settings.seed, number));
-        let logits: Vec<f32> = logits.into_data().iter::<f32>().collect();
+        let pass = Pass::evaluation(trained.trial.settings.seed, number);
+        let logits = trained.model.logits(&trained.model.token_rows(tokens), pass);
         let class = (0..logits.len()).rev().max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0);
         predictions.push(Prediction { class, logits });
     }

@@ -95,7 +95,8 @@ impl Job for Probe {
         let prober = Prober::new(trial, &data.train, self.samples);
         let mut record = None;
         context.threads.run(&mut || {
-            record = Some(prober.measure(model, *epoch, before.as_ref().map(|trained| &trained.model)));
+            record =
+                Some(prober.measure(model.as_ref(), *epoch, before.as_ref().map(|trained| trained.model.as_ref())));
         });
         let record = record.expect("the work was done");
         folder.writer(context.lease).append_probe(&record)?;

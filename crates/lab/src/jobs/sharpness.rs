@@ -93,7 +93,7 @@ impl Job for MeasureSharpness {
         let began = Instant::now();
         let mut found = Err(SharpnessError::Stopped);
         context.threads.run(&mut || {
-            found = measure(model, &split, &self.options, context.device, &mut |done, total| {
+            found = measure(model.as_ref(), &split, &self.options, context.device, &mut |done, total| {
                 context.emit(Event::Progress { done, total, loss: None });
                 !context.is_stopping()
             });

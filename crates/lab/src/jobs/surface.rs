@@ -68,11 +68,11 @@ impl Surface {
 
     /// The plane through a model.
     fn plane(&self, trained: &TrainedModel, context: &Context<'_>) -> Result<Plane, JobError> {
-        let (model, options, draw) = (&trained.model, &self.options, self.folder.settings().draw);
+        let (model, options, draw) = (trained.model.as_ref(), &self.options, self.folder.settings().draw);
         Ok(match (&options.through[..], options.directions) {
             ([one, other], _) => {
                 let read = |file: &Path| TrainedModel::read_file(context.lab, context.device, &trained.trial, file);
-                Plane::through(model, &read(one)?.model, &read(other)?.model)?
+                Plane::through(model, read(one)?.model.as_ref(), read(other)?.model.as_ref())?
             }
             (_, Directions::Tensor) => Plane::random(model, Scaling::Tensor, options.seed, draw),
             (_, Directions::Filter) => Plane::random(model, Scaling::Filter, options.seed, draw),
@@ -132,7 +132,8 @@ impl Job for Surface {
         context.emit(Event::JobStarted { done: saved, total, epoch: *epoch });
         let split = trial.source.dataset(&trial.settings.data, trial.settings.seed)?.train;
         let settings = folder.settings();
-        let evaluator = Evaluator::new(model, &split, settings.samples, settings.attention_dropout, context.device);
+        let evaluator =
+            Evaluator::new(model.as_ref(), &split, settings.samples, settings.attention_dropout, context.device);
         // Cells are finished in any order and written in theirs.
         let (mut finished, mut done): (BTreeMap<usize, Evaluation>, usize) = (BTreeMap::new(), saved);
         let mut save = |finished: &mut BTreeMap<usize, Evaluation>| {

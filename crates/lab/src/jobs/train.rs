@@ -234,8 +234,8 @@ impl Train {
         let best = TrainedModel::read(context.lab, context.device, &self.folder, CheckpointName::Best)?.model;
         let mut result = None;
         context.threads.run(&mut || {
-            let last = trainer.test(&trainer.evaluated_model());
-            result = Some(TestResult { last, best: trainer.test(&best) });
+            let last = trainer.test(trainer.evaluated_model().as_ref());
+            result = Some(TestResult { last, best: trainer.test(best.as_ref()) });
         });
         Ok(result)
     }
@@ -443,8 +443,11 @@ impl<'a> Probes<'a> {
         };
         let mut record = None;
         context.threads.run(&mut || {
-            record =
-                Some(prober.measure(&trainer.evaluated_model(), epoch, earlier.as_ref().map(|trained| &trained.model)));
+            record = Some(prober.measure(
+                trainer.evaluated_model().as_ref(),
+                epoch,
+                earlier.as_ref().map(|trained| trained.model.as_ref()),
+            ));
         });
         let record = record.expect("the work was done");
         match folder.append_probe(&record) {

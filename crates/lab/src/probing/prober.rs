@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rayon::prelude::*;
-use semfocus_nn::{Encoder, ObservedRow, Pass, RowObserver, Selection};
+use semfocus_nn::{Model, ObservedRow, Pass, RowObserver, Selection};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Relevance, Summary};
 use semfocus_tasks::{Source, Split};
 
@@ -43,17 +43,17 @@ impl Prober {
 
     /// Measures a model after `epoch` epochs. `earlier` is a model of the same trial whose kept keys are compared with those of
     /// this one.
-    pub fn measure(&self, model: &Encoder, epoch: usize, earlier: Option<&Encoder>) -> ProbeRecord {
+    pub fn measure(&self, model: &dyn Model, epoch: usize, earlier: Option<&dyn Model>) -> ProbeRecord {
         let began = Instant::now();
-        let device = model.embedding.val().device();
+        let device = model.device();
         let chooses: Vec<bool> =
-            (0..model.blocks.len()).map(|block| chooses_keys(model, block, self.examples.length)).collect();
+            (0..model.config().blocks).map(|block| chooses_keys(model, block, self.examples.length)).collect();
         // What one mechanism kept says nothing about the stability of another.
-        let is_comparable = |earlier: &&Encoder| earlier.attention().to_string() == model.attention().to_string();
+        let is_comparable = |earlier: &&dyn Model| earlier.attention().to_string() == model.attention().to_string();
         let earlier = earlier.filter(is_comparable).filter(|_| chooses.contains(&true));
         let width = self.examples.length;
         let sums = |block| LayerSums { is_softmax: is_softmax(model, block, width), ..LayerSums::default() };
-        let mut layers: Vec<LayerSums> = (0..model.blocks.len()).map(sums).collect();
+        let mut layers: Vec<LayerSums> = (0..model.config().blocks).map(sums).collect();
         // A model without blocks has no attention to tell the length by.
         let mut length = self.examples.length + model.attention().globals();
         let (mut max_kept, mut min_kept) = (0, usize::MAX);
@@ -63,8 +63,8 @@ impl Prober {
             let pass = Pass::evaluation(self.seed, number as u64);
             let relevant = self.relevant.as_ref().map(|all| &all[first..last]);
             let observer = BatchObserver { relevant, keep_rows: earlier.is_some() };
-            let (_, observed) = model.forward_observed(tokens.clone(), pass, &observer);
-            let before = earlier.map(|earlier| earlier.forward_observed(tokens, pass, &observer).1);
+            let observed = model.observe(tokens.clone(), pass, &observer);
+            let before = earlier.map(|earlier| earlier.observe(tokens, pass, &observer));
             for (layer, (sums, observed)) in layers.iter_mut().zip(&observed).enumerate() {
                 sums.add_deviations(observed.min_deviations);
                 for (place, sequence) in observed.sequences.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Prober {
 }
 
 /// Whether the kept keys of a block depend on the scores.
-fn chooses_keys(model: &Encoder, block: usize, length: usize) -> bool {
+fn chooses_keys(model: &dyn Model, block: usize, length: usize) -> bool {
     let attention = model.attention().of_block(block);
     let fixed = attention.mechanism.selection(length + attention.spec.globals);
     let drops_nothing = matches!(fixed, Some(Selection::All)) && attention.mechanism.weighting().is_softmax();
@@ -102,7 +102,7 @@ fn chooses_keys(model: &Encoder, block: usize, length: usize) -> bool {
 }
 
 /// Whether the weights of a block are the softmax of the model's own scores over the kept keys, which the theory is about.
-fn is_softmax(model: &Encoder, block: usize, length: usize) -> bool {
+fn is_softmax(model: &dyn Model, block: usize, length: usize) -> bool {
     let attention = model.attention().of_block(block);
     attention.mechanism.weighting().is_softmax() && !attention.changes_scores(length)
 }

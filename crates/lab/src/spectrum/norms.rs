@@ -1,8 +1,9 @@
 //! Spectral norms of a model's matrices, from which its Lipschitz constants are bounded. They are exact up to rounding.
 
-use burn::tensor::Tensor;
-use semfocus_nn::weights::{Block, Linear};
-use semfocus_nn::{Encoder, Pass};
+use std::collections::HashMap;
+
+use burn::tensor::TensorData;
+use semfocus_nn::Model;
 use semfocus_store::records::{LayerNorms, LinearNorm, ModelNorms};
 
 use super::symmetric::eigenvalues;
@@ -11,43 +12,61 @@ use super::{add_scaled, max_abs, norm};
 /// The norms of all matrices of a model.
 ///
 /// # Panics
-/// If a parameter is not finite.
-pub fn model_norms(model: &Encoder) -> ModelNorms {
-    let config = model.config();
-    let score_scale = model.attention_settings(0, &Pass::evaluation(0, 0)).score_scale();
-    let embedding = Matrix::new(&model.embedding.val());
+/// If a parameter is not finite, or the model does not have the parameters of an encoder.
+pub fn model_norms(model: &dyn Model) -> ModelNorms {
+    let (config, matrices) = (model.config(), Matrices(model.parameters().into_iter().collect()));
+    let layer = |layer| matrices.layer_norms(&format!("blocks.{layer}"), config.heads, config.score_scale());
     ModelNorms {
         width: config.d_model,
         activation: config.activation,
-        score_scale,
-        layers: model.blocks.iter().map(|block| layer_norms(block, config.heads, score_scale)).collect(),
-        classifier: Matrix::new(&model.classifier.weight.val()).spectral_norm(),
-        embedding: embedding.0.iter().map(|row| norm(row)).fold(0.0, f64::max),
+        score_scale: config.score_scale(),
+        layers: (0..config.blocks).map(layer).collect(),
+        classifier: matrices.get("classifier.weight").spectral_norm(),
+        embedding: matrices.get("embedding").0.iter().map(|row| norm(row)).fold(0.0, f64::max),
     }
 }
 
-fn layer_norms(block: &Block, heads: usize, score_scale: f64) -> LayerNorms {
-    let Block { attention, mlp } = block;
-    let query = Matrix::with_bias(&attention.query).split(heads);
-    let key = Matrix::new(&attention.key.weight.val()).split(heads);
-    let norms = |parts: &[Matrix]| parts.iter().map(Matrix::spectral_norm).collect::<Vec<f64>>();
-    let score = query.iter().zip(&key).map(|(query, key)| score_scale * query.times_transposed(key).spectral_norm());
-    LayerNorms {
-        score: score.collect(),
-        query: norms(&query),
-        key: norms(&key),
-        value: linear_norm(&attention.value),
-        value_of_head: norms(&Matrix::with_bias(&attention.value).split(heads)),
-        output: linear_norm(&attention.output),
-        mlp_hidden: linear_norm(&mlp.hidden),
-        mlp_output: linear_norm(&mlp.output),
-    }
-}
+/// The parameters of a model by name.
+struct Matrices(HashMap<String, TensorData>);
 
-fn linear_norm(linear: &Linear) -> LinearNorm {
-    LinearNorm {
-        weight: Matrix::new(&linear.weight.val()).spectral_norm(),
-        with_bias: Matrix::with_bias(linear).spectral_norm(),
+impl Matrices {
+    fn get(&self, name: &str) -> Matrix {
+        let data = self.0.get(name).unwrap_or_else(|| panic!("the model has no parameter `{name}`"));
+        let values: Vec<f64> = data.iter::<f64>().collect();
+        Matrix(values.chunks_exact(data.shape()[data.shape().len() - 1]).map(<[f64]>::to_vec).collect())
+    }
+
+    /// The matrix of a linear layer with its bias as one more row.
+    fn with_bias(&self, linear: &str) -> Matrix {
+        let mut matrix = self.get(&format!("{linear}.weight"));
+        matrix.0.extend(self.get(&format!("{linear}.bias")).0);
+        matrix
+    }
+
+    fn linear_norm(&self, linear: &str) -> LinearNorm {
+        LinearNorm {
+            weight: self.get(&format!("{linear}.weight")).spectral_norm(),
+            with_bias: self.with_bias(linear).spectral_norm(),
+        }
+    }
+
+    fn layer_norms(&self, block: &str, heads: usize, score_scale: f64) -> LayerNorms {
+        let query = self.with_bias(&format!("{block}.attention.query")).split(heads);
+        let key = self.get(&format!("{block}.attention.key.weight")).split(heads);
+        let value = format!("{block}.attention.value");
+        let norms = |parts: &[Matrix]| parts.iter().map(Matrix::spectral_norm).collect::<Vec<f64>>();
+        let score =
+            query.iter().zip(&key).map(|(query, key)| score_scale * query.times_transposed(key).spectral_norm());
+        LayerNorms {
+            score: score.collect(),
+            query: norms(&query),
+            key: norms(&key),
+            value: self.linear_norm(&value),
+            value_of_head: norms(&self.with_bias(&value).split(heads)),
+            output: self.linear_norm(&format!("{block}.attention.output")),
+            mlp_hidden: self.linear_norm(&format!("{block}.mlp.hidden")),
+            mlp_output: self.linear_norm(&format!("{block}.mlp.output")),
+        }
     }
 }
 
@@ -56,18 +75,6 @@ fn linear_norm(linear: &Linear) -> LinearNorm {
 struct Matrix(Vec<Vec<f64>>);
 
 impl Matrix {
-    fn new(tensor: &Tensor<2>) -> Self {
-        let values: Vec<f64> = tensor.to_data().iter::<f64>().collect();
-        Matrix(values.chunks_exact(tensor.dims()[1]).map(<[f64]>::to_vec).collect())
-    }
-
-    /// The matrix of a linear layer with its bias as one more row.
-    fn with_bias(linear: &Linear) -> Self {
-        let mut matrix = Matrix::new(&linear.weight.val());
-        matrix.0.push(linear.bias.val().to_data().iter::<f64>().collect());
-        matrix
-    }
-
     fn columns(&self) -> usize {
         self.0.first().map_or(0, Vec::len)
     }
@@ -110,9 +117,10 @@ impl Matrix {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Int};
+    use burn::tensor::{DType, Device, Int, Tensor};
     use semfocus_core::Key;
-    use semfocus_nn::{ModelConfig, Registry, parameters};
+    use semfocus_nn::weights::Block;
+    use semfocus_nn::{Encoder, ModelConfig, Pass, Registry, parameters};
 
     use super::*;
     use crate::spectrum::dot;
@@ -192,14 +200,13 @@ mod tests {
         // Differences between the scores of a query are bounded by the norm times the distance of the keys' tokens.
         let Block { attention, .. } = &model.blocks[1];
         let y = |name: &str| {
-            Tensor::<2>::from_data(
-                burn::tensor::TensorData::new(random(9, 6, name).0.concat(), [9, 6]),
-                (&Device::flex(), burn::tensor::DType::F64),
-            )
+            let values = TensorData::new(random(9, 6, name).0.concat(), [9, 6]);
+            Tensor::<2>::from_data(values, (&Device::flex(), DType::F64))
         };
-        let queries = Matrix::new(&attention.query.forward_rows(y("queries")));
-        let keys = Matrix::new(&attention.key.forward_rows(y("keys")));
-        let (inputs, targets) = (Matrix::new(&y("queries")), Matrix::new(&y("keys")));
+        let rows = |x: Tensor<2>| matrix(6, &x.into_data().iter::<f64>().collect::<Vec<f64>>());
+        let queries = rows(attention.query.forward_rows(y("queries")));
+        let keys = rows(attention.key.forward_rows(y("keys")));
+        let (inputs, targets) = (rows(y("queries")), rows(y("keys")));
         for head in 0..2 {
             let scores = queries.split(2)[head].times_transposed(&keys.split(2)[head]);
             for (scores, input) in scores.0.iter().zip(&inputs.0) {

@@ -7,8 +7,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_core::Key;
-use semfocus_nn::Encoder;
-use semfocus_nn::parameters::named_parameters;
+use semfocus_nn::Model;
 
 use crate::TrainedModel;
 use crate::spectrum::symmetric::eigenpairs;
@@ -21,7 +20,7 @@ const NEGLIGIBLE: f64 = 1e-12;
 /// A parameter of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// As in [`named_parameters`].
+    /// As in [`Model::parameters`].
     pub name: String,
     /// One entry per dimension.
     pub shape: Vec<usize>,
@@ -34,9 +33,9 @@ impl Parameter {
 }
 
 /// The parameters of a model, and all their values in one row.
-pub fn weights_of(model: &Encoder) -> (Vec<Parameter>, Vec<f64>) {
+pub fn weights_of(model: &dyn Model) -> (Vec<Parameter>, Vec<f64>) {
     let (mut parameters, mut weights) = (Vec::new(), Vec::new());
-    for (name, data) in named_parameters(model) {
+    for (name, data) in model.parameters() {
         parameters.push(Parameter { name, shape: data.shape().to_vec() });
         weights.extend(data.iter::<f64>());
     }
@@ -84,7 +83,7 @@ pub enum NoPlane {
 
 impl Plane {
     /// Along two random directions. `draw` numbers the planes of a seed.
-    pub fn random(model: &Encoder, scaling: Scaling, seed: u64, draw: usize) -> Self {
+    pub fn random(model: &dyn Model, scaling: Scaling, seed: u64, draw: usize) -> Self {
         let (parameters, centre) = weights_of(model);
         let key = Key::new(seed).named("surface").child(draw as u64);
         let [first, second] = [0, 1].map(|number| random_direction(&parameters, &centre, scaling, key.child(number)));
@@ -92,9 +91,9 @@ impl Plane {
     }
 
     /// Through a model and two others, which lie at (1, 0) and (0, 1).
-    pub fn through(model: &Encoder, one: &Encoder, other: &Encoder) -> Result<Self, NoPlane> {
+    pub fn through(model: &dyn Model, one: &dyn Model, other: &dyn Model) -> Result<Self, NoPlane> {
         let (parameters, centre) = weights_of(model);
-        let towards = |model: &Encoder| {
+        let towards = |model: &dyn Model| {
             let (theirs, weights) = weights_of(model);
             match parameters.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs) {
                 Some((ours, _)) => Err(NoPlane::Shape(ours.name.clone())),
@@ -114,12 +113,12 @@ impl Plane {
     ///
     /// The models of the path are taken with the attention of the model: numbers that only one of their mechanisms learns have
     /// their initial values, or are left out.
-    pub fn along_path(model: &Encoder, path: &[TrainedModel]) -> Result<Self, NoPlane> {
+    pub fn along_path(model: &dyn Model, path: &[TrainedModel]) -> Result<Self, NoPlane> {
         let (_, centre) = weights_of(model);
         let step = |trained: &TrainedModel| {
-            let same = trained.model.clone().with_attention(model.attention().clone());
+            let same = trained.model.with_attention(model.attention().clone());
             let same = same.expect("models of a trial have the same blocks and global tokens");
-            weights_of(&same).1.iter().zip(&centre).map(|(a, b)| a - b).collect()
+            weights_of(same.as_ref()).1.iter().zip(&centre).map(|(a, b)| a - b).collect()
         };
         let steps: Vec<Vec<f64>> = path.iter().map(step).collect();
         let [first, second] = principal_directions(&steps)?;
@@ -224,7 +223,7 @@ fn gaussian(key: Key, count: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use burn::tensor::Device;
-    use semfocus_nn::{ModelConfig, Registry};
+    use semfocus_nn::{Encoder, ModelConfig, Registry};
 
     use super::*;
 

@@ -7,10 +7,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use burn::tensor::TensorData;
+use burn::tensor::{DType, TensorData};
 use semfocus_core::Evaluation;
-use semfocus_nn::parameters::set_parameters;
-use semfocus_nn::{Encoder, Pass, TokenRows};
+use semfocus_nn::{Model, Pass, TokenRows};
 use semfocus_store::Grid;
 use semfocus_tasks::{Label, Split};
 
@@ -22,7 +21,7 @@ use crate::training::{Tally, batch, labels};
 
 /// Evaluates a model at other weights, over the first examples of a split.
 pub struct Evaluator {
-    model: Encoder,
+    model: Box<dyn Model>,
     parameters: Vec<Parameter>,
     tokens: TokenRows,
     labels: Vec<Label>,
@@ -32,19 +31,19 @@ pub struct Evaluator {
 impl Evaluator {
     /// Over the first `samples` examples, or all if there are fewer. With `attention_dropout`, dropout of the attention weights
     /// is on, as in the evaluations of the published code.
-    pub fn new(model: &Encoder, split: &Split, samples: usize, attention_dropout: bool, device: &Device) -> Self {
+    pub fn new(model: &dyn Model, split: &Split, samples: usize, attention_dropout: bool, device: &Device) -> Self {
         let (samples, device) = (samples.min(split.len()), device.plain());
-        let mut model = model.clone();
+        let mut model = model.boxed();
         if attention_dropout {
             let mut config = model.config().clone();
             config.quirks.dropout_in_evaluation = true;
             // It has other weights, but all weights are set for every cell.
-            model = model.rebuilt(config, &device).expect("a model with such settings is there");
+            model = model.rebuilt(config, DType::F32, &device).expect("a model with such settings is there");
         }
         Evaluator {
             tokens: model.token_rows(batch(split, 0..samples, &device).tokens),
             labels: labels(split, 0..samples),
-            parameters: weights_of(&model).0,
+            parameters: weights_of(model.as_ref()).0,
             model,
             attention_dropout,
         }
@@ -59,8 +58,7 @@ impl Evaluator {
             rest = after;
             (name.clone(), TensorData::new(values.to_vec(), shape.clone()))
         });
-        let model = set_parameters(self.model.clone(), parameters.collect::<Vec<_>>());
-        let model = model.expect("the parameters are those of the model");
+        let model = self.model.with_parameters(parameters.collect()).expect("the parameters are those of the model");
         let mut tally = Tally::default();
         let pass = if self.attention_dropout { cell as u64 } else { 0 };
         tally.add(&model.logits(&self.tokens, Pass::evaluation(PASS_SEED, pass)), &self.labels);

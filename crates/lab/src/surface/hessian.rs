@@ -48,7 +48,7 @@
 //! include these errors.
 
 use burn::tensor::DType;
-use semfocus_nn::Encoder;
+use semfocus_nn::Model;
 use semfocus_store::Sharpness;
 use semfocus_tasks::Split;
 
@@ -199,7 +199,7 @@ pub enum SharpnessError {
 ///
 /// `progress` is called after each product with the number done and the maximum; if it returns `false`, the measurement stops.
 pub fn measure(
-    model: &Encoder,
+    model: &dyn Model,
     split: &Split,
     options: &SharpnessOptions,
     device: &Device,

@@ -7,12 +7,12 @@
 //! Everything after the logits is computed in double precision. A model that has learned its task gives the right class a
 //! probability of 1 − 1e-7; the gradient is the difference from 1, of which single precision would keep no digit.
 
-use burn::tensor::{DType, Device as BurnDevice, Tensor, TensorData};
-use semfocus_nn::parameters::{named_gradients, named_parameters, set_parameters, to_f64};
-use semfocus_nn::{Encoder, Engine, ModelConfig, Pass};
+use burn::tensor::{DType, Device as BurnDevice, TensorData};
+use semfocus_nn::{Engine, Model, ModelConfig, Pass};
 use semfocus_tasks::Split;
 
 use super::PASS_SEED;
+use super::directions::weights_of;
 use crate::Device;
 use crate::spectrum::max_abs;
 use crate::training::{BATCH, batch, labels};
@@ -21,7 +21,7 @@ use crate::training::{BATCH, batch, labels};
 #[derive(Debug)]
 pub struct Objective<'a> {
     /// On a device with autodiff, whatever the device of the original model; its parameter values do not matter.
-    model: Encoder,
+    model: Box<dyn Model>,
     split: &'a Split,
     samples: usize,
     weights: Vec<f64>,
@@ -41,33 +41,32 @@ pub struct Slope {
 impl<'a> Objective<'a> {
     /// The loss of `model` over the first `samples` examples of `split`, or all if there are fewer, with the engine and the
     /// precision of the model.
-    pub fn new(model: &Encoder, split: &'a Split, samples: usize, device: &Device) -> Self {
-        Self::with(model, model.config().clone(), model.embedding.val().dtype(), split, samples, device)
+    pub fn new(model: &dyn Model, split: &'a Split, samples: usize, device: &Device) -> Self {
+        let precision = model.parameters()[0].1.dtype();
+        Self::with(model, model.config().clone(), precision, split, samples, device)
     }
 
     /// The same on the CPU with the reference form in double precision, whatever the model uses: slow and exact.
-    pub fn exact(model: &Encoder, split: &'a Split, samples: usize) -> Self {
+    pub fn exact(model: &dyn Model, split: &'a Split, samples: usize) -> Self {
         let config = ModelConfig { engine: Engine::Reference, ..model.config().clone() };
         Self::with(model, config, DType::F64, split, samples, &Device::cpu())
     }
 
     fn with(
-        model: &Encoder,
+        model: &dyn Model,
         config: ModelConfig,
         precision: DType,
         split: &'a Split,
         samples: usize,
         device: &Device,
     ) -> Self {
-        let weights = named_parameters(model).into_iter().flat_map(|(_, data)| data.iter::<f64>().collect::<Vec<_>>());
-        let weights = weights.collect();
-        let copy = model.rebuilt(config, &device.autodiff());
-        let copy = copy.expect("a model with such settings is there");
-        let model = if precision == DType::F64 { to_f64(copy) } else { copy };
+        let (_, weights) = weights_of(model);
+        let copy = model.rebuilt(config, precision, &device.autodiff());
+        let model = copy.expect("a model with such settings is there");
         Objective { model, split, samples: samples.min(split.len()), weights, precision, device: device.plain() }
     }
 
-    /// The weights of the model, in the order of [`named_parameters`].
+    /// The weights of the model, in the order of its [parameters](Model::parameters).
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
@@ -93,33 +92,38 @@ impl<'a> Objective<'a> {
             let examples = first..self.samples.min(first + BATCH);
             let labels = labels(self.split, examples.clone());
             let tokens = batch(self.split, examples, &self.device).tokens;
-            let logits = model.forward(tokens, Pass::evaluation(PASS_SEED, number as u64)); // [batch, classes]
-            let (batch_loss, errors) = cross_entropies(logits.clone(), &labels);
-            loss += batch_loss;
-            add_gradient(&mut gradient, &model, logits, errors);
+            let mut scale = 0.0;
+            let gradients = model.gradients_from(tokens, Pass::evaluation(PASS_SEED, number as u64), &mut |logits| {
+                let (batch_loss, errors) = cross_entropies(&logits, &labels);
+                loss += batch_loss;
+                scale = max_abs(&errors);
+                // Scaled to about 1, so that nothing underflows in single precision; the gradient is linear in the errors.
+                errors.iter().map(|error| if scale == 0.0 { 0.0 } else { error / scale }).collect()
+            });
+            let values = gradients.iter().flat_map(|data| data.iter::<f64>().collect::<Vec<_>>());
+            gradient.iter_mut().zip(values).for_each(|(sum, value)| *sum += scale * value);
         }
         let samples = self.samples as f64;
         gradient.iter_mut().for_each(|value| *value /= samples);
         Slope { loss: loss / samples, gradient }
     }
 
-    fn model_at(&self, weights: &[f64]) -> Encoder {
+    fn model_at(&self, weights: &[f64]) -> Box<dyn Model> {
         assert_eq!(weights.len(), self.weights.len(), "weights of the model");
         let mut rest = weights;
-        let parameters = named_parameters(&self.model).into_iter().map(|(name, data)| {
+        let parameters = self.model.parameters().into_iter().map(|(name, data)| {
             let (values, others) = rest.split_at(data.shape().num_elements());
             rest = others;
             (name, TensorData::new(values.to_vec(), data.shape().clone()))
         });
-        let parameters: Vec<_> = parameters.collect();
-        set_parameters(self.model.clone(), parameters).expect("names and shapes are those of the model")
+        self.model.with_parameters(parameters.collect()).expect("names and shapes are those of the model")
     }
 }
 
 /// The sum of the losses of a batch, and its gradient in the logits: the probabilities, minus 1 for the right class.
-fn cross_entropies(logits: Tensor<2>, labels: &[u16]) -> (f64, Vec<f64>) {
-    let classes = logits.dims()[1];
-    let mut errors: Vec<f64> = logits.into_data().iter::<f64>().collect();
+fn cross_entropies(logits: &TensorData, labels: &[u16]) -> (f64, Vec<f64>) {
+    let mut errors: Vec<f64> = logits.iter::<f64>().collect();
+    let classes = errors.len() / labels.len();
     let losses = errors.chunks_exact_mut(classes).zip(labels);
     let loss = losses.map(|(logits, &label)| cross_entropy(logits, usize::from(label))).sum();
     (loss, errors)
@@ -136,21 +140,6 @@ fn cross_entropy(logits: &mut [f64], label: usize) -> f64 {
     logits[label] = -others;
     logits.iter_mut().for_each(|weight| *weight /= sum);
     if of_label == 0.0 { others.ln_1p() } else { sum.ln() - of_label }
-}
-
-/// Adds the gradient in all weights, given the gradient in the logits.
-fn add_gradient(sum: &mut [f64], model: &Encoder, logits: Tensor<2>, errors: Vec<f64>) {
-    // Scaled to about 1, so that nothing underflows in single precision; the gradient is linear in the errors.
-    let scale = max_abs(&errors);
-    if scale == 0.0 {
-        return;
-    }
-    let relative: Vec<f64> = errors.iter().map(|error| error / scale).collect();
-    let device = logits.device().inner();
-    let relative = Tensor::<2>::from_data(TensorData::new(relative, logits.dims()), (&device, logits.dtype()));
-    let gradients = named_gradients(model, &logits.mul(relative).sum().backward());
-    let values = gradients.iter().flat_map(|(_, data)| data.iter::<f64>().collect::<Vec<_>>());
-    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += scale * value);
 }
 
 #[cfg(test)]

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use burn::module::Module;
 use burn::tensor::Device as BurnDevice;
 use semfocus_core::{EpochRecord, Evaluation, Origin, TrialId, TrialSettings};
 use semfocus_nn::optimizer::State as OptimizerState;
-use semfocus_nn::parameters::{named_parameters, set_parameters};
-use semfocus_nn::{Encoder, Pass, StandardOptimizer, cost, train};
+use semfocus_nn::{Model, Pass, StandardOptimizer, cost, train};
 use semfocus_store::checkpoint::{Progress, Refused, Values};
 use semfocus_store::{Best, Checkpoint, End, State};
 use semfocus_tasks::{Dataset, GenerateError, Split};
@@ -16,6 +14,7 @@ use semfocus_tasks::{Dataset, GenerateError, Split};
 use super::batches::{Batches, batch, labels};
 use super::evaluation::{BATCH, Tally};
 use super::schedule::{Schedule, used};
+use crate::model::new_model;
 use crate::relevance::relevance;
 use crate::trained_model::tensors;
 use crate::{AttentionError, Device, Lab, Trial, TrialAttention};
@@ -61,7 +60,7 @@ pub struct Trainer {
     /// Floating-point operations of training for one example, in each stage.
     flops: Vec<f64>,
     /// `Some` except during a step.
-    model: Option<Encoder>,
+    model: Option<Box<dyn Model>>,
     optimizer: StandardOptimizer,
     progress: Progress,
 }
@@ -75,10 +74,9 @@ impl Trainer {
         let length = data.train.length + attention.globals();
         let stages = attention.stages().iter();
         let flops = stages.map(|(_, attention)| cost::flops(&settings.model, attention, length).training).collect();
-        let model =
-            Encoder::new(settings.model.clone(), attention.stage(0).clone(), settings.seed, &device.autodiff())?;
         let schedule = Schedule::new(settings, data.train.len());
-        let relevance = relevance(&trial.source, &attention);
+        let (stage, relevance) = (attention.stage(0).clone(), relevance(&trial.source, &attention));
+        let model = new_model(&settings.model, stage, settings.seed, relevance, &device.autodiff())?;
         Ok(Trainer {
             trial: trial.clone(),
             data,
@@ -87,7 +85,7 @@ impl Trainer {
             flops,
             attention,
             stage: 0,
-            model: Some(model.with_relevance(relevance)),
+            model: Some(model),
             device: device.plain(),
             optimizer: StandardOptimizer::new(settings.training.optimizer),
             progress: Progress::default(),
@@ -100,13 +98,13 @@ impl Trainer {
     }
 
     /// The model with its current parameters.
-    pub fn model(&self) -> &Encoder {
-        self.model.as_ref().expect("the model is there between two steps")
+    pub fn model(&self) -> &dyn Model {
+        self.model.as_deref().expect("the model is there between two steps")
     }
 
     /// The model as it is evaluated.
-    pub fn evaluated_model(&self) -> Encoder {
-        let model = self.model().valid();
+    pub fn evaluated_model(&self) -> Box<dyn Model> {
+        let model = self.model().without_autodiff();
         match self.trial.settings.training.evaluate_as {
             None => model,
             Some(_) => model.with_attention(self.attention.evaluation(self.stage).clone()).expect(CHECKED),
@@ -149,8 +147,8 @@ impl Trainer {
     pub fn untrained(&self, stop: &AtomicBool) -> Option<EpochRecord> {
         assert_eq!(self.progress.total_steps, 0, "the model is untrained");
         let (began, model, mut pass) = (Instant::now(), self.evaluated_model(), UNTRAINED_PASS);
-        let train = self.evaluate(&model, &self.data.train, Some(stop), &mut pass)?;
-        let held_out = self.evaluate(&model, &self.data.held_out, Some(stop), &mut pass)?;
+        let train = self.evaluate(model.as_ref(), &self.data.train, Some(stop), &mut pass)?;
+        let held_out = self.evaluate(model.as_ref(), &self.data.held_out, Some(stop), &mut pass)?;
         Some(EpochRecord {
             epoch: 0,
             lr: 0.0,
@@ -193,7 +191,7 @@ impl Trainer {
         // Pass numbers depend on this order: first the training split, then the held-out one.
         let model = self.evaluated_model();
         let mut pass = 0;
-        let mut evaluate = |split: &Split| self.evaluate(&model, split, Some(stop), &mut pass);
+        let mut evaluate = |split: &Split| self.evaluate(model.as_ref(), split, Some(stop), &mut pass);
         let (train, held_out) = match (evaluate(&self.data.train), evaluate(&self.data.held_out)) {
             (Some(train), Some(held_out)) => (train, held_out),
             _ => {
@@ -256,12 +254,11 @@ impl Trainer {
         if stage == self.stage {
             return;
         }
-        let before: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
+        let before: Vec<String> = self.model().parameters().into_iter().map(|(name, _)| name).collect();
         let new = self.new_head_scalars(stage);
-        let model = self.model.take().expect("the model is there between two steps");
-        self.model = Some(model.with_attention(self.attention.stage(stage).clone()).expect(CHECKED));
+        self.model = Some(self.model().with_attention(self.attention.stage(stage).clone()).expect(CHECKED));
         self.stage = stage;
-        let after: Vec<String> = named_parameters(self.model()).into_iter().map(|(name, _)| name).collect();
+        let after: Vec<String> = self.model().parameters().into_iter().map(|(name, _)| name).collect();
         let OptimizerState { steps, slots } = self.optimizer.state().clone();
         let carried = |slot: Vec<Vec<f32>>| {
             let state = |name: &String| {
@@ -286,7 +283,7 @@ impl Trainer {
     fn count_steps_of_head_scalars(&mut self) {
         let epochs = self.attention.epochs_before_head_scalars(self.stage, self.trial.settings.model.blocks);
         let steps = self.steps_per_epoch();
-        let names = named_parameters(self.model()).into_iter().map(|(name, _)| name);
+        let names = self.model().parameters().into_iter().map(|(name, _)| name);
         let before = |name: String| {
             let block = (0..epochs.len()).find(|block| head_scalars_of_block(*block) == name);
             block.map_or(0, |block| (epochs[block] * steps) as u64)
@@ -297,14 +294,14 @@ impl Trainer {
     /// Starts with stored weights in place of the initial ones, in which `lab` knows the attention that they were trained with.
     /// Nothing but weights is taken over: the optimiser starts afresh, and epochs and steps are counted from 0.
     pub fn start_with(&mut self, origin: Origin, stored: Checkpoint, lab: &Lab) -> Result<(), TrainingError> {
-        self.model = Some(with_stored_weights(self.model().clone(), origin, stored, lab)?);
+        self.model = Some(with_stored_weights(self.model(), origin, stored, lab)?);
         Ok(())
     }
 
     /// Loss and accuracy over a split; None if `stop` was set.
     fn evaluate(
         &self,
-        model: &Encoder,
+        model: &dyn Model,
         split: &Split,
         stop: Option<&AtomicBool>,
         pass: &mut u64,
@@ -329,7 +326,7 @@ impl Trainer {
     }
 
     /// Loss and accuracy of a model of this trial on the test split.
-    pub fn test(&self, model: &Encoder) -> Evaluation {
+    pub fn test(&self, model: &dyn Model) -> Evaluation {
         let mut pass = TEST_PASS;
         self.evaluate(model, &self.data.test, None, &mut pass).expect("nothing asks it to stop")
     }
@@ -337,7 +334,7 @@ impl Trainer {
     /// Everything needed to continue from here.
     pub fn checkpoint(&self) -> Checkpoint {
         let mut tensors = std::collections::BTreeMap::new();
-        let parameters = named_parameters(self.model());
+        let parameters = self.model().parameters();
         let state = self.optimizer.state();
         for (slot, values) in self.optimizer.config().slot_names().iter().zip(&state.slots) {
             // Before the first step there is no state yet.
@@ -381,8 +378,8 @@ impl Trainer {
             return refused(format!("it has the settings of trial {id}"));
         }
         let stage = self.attention.stage_at(&checkpoint.progress);
-        let model = self.model().clone().with_attention(self.attention.stage(stage).clone()).expect(CHECKED);
-        let parameters = named_parameters(&model);
+        let model = self.model().with_attention(self.attention.stage(stage).clone()).expect(CHECKED);
+        let parameters = model.parameters();
         let mut slots = Vec::new();
         for slot in self.optimizer.config().slot_names() {
             let mut take = |(name, data): &(String, burn::tensor::TensorData)| {
@@ -398,8 +395,8 @@ impl Trainer {
             };
             slots.push(parameters.iter().map(&mut take).collect::<Result<Vec<_>, _>>()?);
         }
-        let model = set_parameters(model, tensors(checkpoint.tensors.into_iter()))
-            .map_err(|error| Refused::Contents(error.to_string()))?;
+        let model = model.with_parameters(tensors(checkpoint.tensors.into_iter()));
+        let model = model.map_err(|error| Refused::Contents(error.to_string()))?;
         (self.model, self.stage) = (Some(model), stage);
         self.optimizer.restore(OptimizerState { steps: checkpoint.optimizer_steps, slots });
         self.progress = checkpoint.progress;
@@ -418,11 +415,11 @@ fn head_scalars_of_block(block: usize) -> String {
 /// A model with the weights of a stored one. Scalars that its mechanisms learn are taken over where the stored model learned
 /// numbers of the same names.
 pub(crate) fn with_stored_weights(
-    model: Encoder,
+    model: &dyn Model,
     origin: Origin,
     stored: Checkpoint,
     lab: &Lab,
-) -> Result<Encoder, TrainingError> {
+) -> Result<Box<dyn Model>, TrainingError> {
     let wrong = |reason: String| TrainingError::Origin { origin, reason };
     let table = stored.settings.parse::<toml::Table>().map_err(|error| wrong(error.to_string()))?;
     let mut settings = TrialSettings::from_table(&table).map_err(wrong)?;
@@ -436,6 +433,6 @@ pub(crate) fn with_stored_weights(
     let trained = trained.stage(trained.stage_at(&stored.progress)).clone();
     let attention = model.attention().clone();
     let model = model.with_attention(trained).map_err(|error| wrong(error.to_string()))?;
-    let model = set_parameters(model, tensors(stored.parameters())).map_err(|error| wrong(error.to_string()))?;
+    let model = model.with_parameters(tensors(stored.parameters())).map_err(|error| wrong(error.to_string()))?;
     model.with_attention(attention).map_err(|error| wrong(error.to_string()))
 }
