@@ -9,9 +9,9 @@ use semfocus_nn::{Attention, BlockAttentions, Selection, cost};
 use semfocus_store::State;
 
 use crate::jobs::{Job, Sharing, Train};
+use crate::schedule::Schedule;
 use crate::step_cost::measure;
 pub use crate::step_cost::{CostFile, StepCost, random_batch};
-use crate::training::Schedule;
 use crate::{Lab, Trial, memory};
 
 /// Lengths of sequences at which steps are measured; for others the measured time is scaled by the arithmetic.
@@ -96,7 +96,7 @@ impl<'a> Estimator<'a> {
 
     /// Seconds on one core for some epochs of a trial, from the first on.
     fn first_epochs(&mut self, trial: &Trial, epochs: usize) -> f64 {
-        let attention = self.lab.trial_attention(&trial.settings).expect("planned trials have known mechanisms");
+        let attention = &trial.attention;
         let mut seconds = 0.0;
         for (stage, (epochs, trained)) in attention.epochs_by_stage(epochs).enumerate() {
             if epochs > 0 {
@@ -139,7 +139,7 @@ impl<'a> Estimator<'a> {
 
     /// Seconds on one core to evaluate a model of a trial on so many examples.
     fn evaluation(&mut self, trial: &Trial, examples: f64) -> f64 {
-        let attention = self.lab.trial_attention(&trial.settings).expect("planned trials have known mechanisms");
+        let attention = &trial.attention;
         let last = attention.epochs_by_stage(trial.settings.training.epochs).count().saturating_sub(1);
         let step = self.step(trial, attention.evaluation(last)).evaluate;
         examples / trial.settings.training.batch as f64 * step
@@ -183,7 +183,7 @@ impl<'a> Estimator<'a> {
                         steps: trial.steps(),
                         epoch_seconds: 0.0,
                         seconds: 0.0,
-                        memory_bytes: memory::needed(self.lab, trial, (sharing.threads / sharing.jobs).max(1)),
+                        memory_bytes: memory::needed(trial, (sharing.threads / sharing.jobs).max(1)),
                         recorded: (0, 0.0),
                     });
                     groups.len() - 1
@@ -200,7 +200,7 @@ impl<'a> Estimator<'a> {
                 left.push((number, trial, settings.training.epochs.saturating_sub(done)));
             }
             estimate.can_stop_early |= !is_over && settings.training.stop_when.is_some();
-            estimate.disk_bytes += disk(self.lab, trial);
+            estimate.disk_bytes += disk(trial);
         }
         for group in &mut groups {
             group.epoch_seconds = match group.recorded {
@@ -295,10 +295,9 @@ fn job_seconds((epochs, seconds): &(usize, f64)) -> f64 {
 }
 
 /// Bytes that a trial takes on disk: three checkpoints, a line per epoch, and the probes.
-pub fn disk(lab: &Lab, trial: &Trial) -> u64 {
+pub fn disk(trial: &Trial) -> u64 {
     let settings = &trial.settings;
-    let attention = lab.trial_attention(settings).expect("planned trials have known mechanisms");
-    let parameters = memory::parameters(&settings.model, attention.globals()) as usize;
+    let parameters = memory::parameters(&settings.model, trial.attention.globals()) as usize;
     let copies = 1 + settings.training.optimizer.slot_names().len();
     let checkpoint = parameters * copies * 4 + 10_000;
     let probes = match settings.probing.every {

@@ -3,7 +3,7 @@
 use semfocus_core::{ModelConfig, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, Selection};
 
-use crate::{Lab, Trial};
+use crate::Trial;
 
 /// Parameters of a model, without those that its mechanism may learn, which are few.
 pub fn parameters(model: &ModelConfig, globals: usize) -> u64 {
@@ -16,11 +16,11 @@ pub fn parameters(model: &ModelConfig, globals: usize) -> u64 {
 
 /// Bytes that training of a trial needs at most, about: the data, the parameters with their gradients and the state of the
 /// optimiser, and what a step keeps for its backward pass on each of `threads` threads.
-pub fn needed(lab: &Lab, trial: &Trial, threads: usize) -> u64 {
+pub fn needed(trial: &Trial, threads: usize) -> u64 {
     /// Sums of gradients are formed side by side in this many parts.
     const PARTIAL_SUMS: u64 = 8;
     let TrialSettings { data, model, training, .. } = &trial.settings;
-    let Ok(attention) = lab.trial_attention(&trial.settings) else { return 0 };
+    let attention = &trial.attention;
     let length = trial.source.length(data) + attention.globals();
     let [rows, width, hidden, heads, inner] =
         [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
@@ -82,7 +82,7 @@ mod tests {
     use semfocus_nn::parameters::named_parameters;
 
     use super::*;
-    use crate::Device;
+    use crate::{Device, Lab};
 
     fn trial(overrides: &[&str]) -> Trial {
         let lab = Lab::standard();
@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_needs_more() {
-        let lab = Lab::standard();
-        let bytes = |overrides: &[&str]| needed(&lab, &trial(overrides), 1);
+        let bytes = |overrides: &[&str]| needed(&trial(overrides), 1);
         let usual = bytes(&[]);
         assert!((1_000_000..100_000_000).contains(&usual), "{usual}");
         for larger in ["model.d_model=65536", "data.length=100000", "model.engine=reference", "data.train=10000000"] {

@@ -90,7 +90,7 @@ impl ModelRef {
             Weights::Snapshot => self.folder.snapshot(self.recorded),
         };
         let trial = stored_trial(lab, &self.folder)?;
-        let read = |path: &Path| TrainedModel::read_file(lab, device, &trial, path);
+        let read = |path: &Path| TrainedModel::read_file(device, &trial, path);
         let (trained, note) = match read(&path) {
             Err(error) if self.weights == Weights::Checkpoint(CheckpointName::Last) => {
                 let Ok(trained) = read(&self.folder.checkpoint(CheckpointName::Previous)) else { return Err(error) };

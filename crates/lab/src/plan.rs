@@ -3,56 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use semfocus_core::data::Sizes;
 use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings};
 use semfocus_store::{Checkpoint, IndexEntry};
-use semfocus_tasks::Source;
+use semfocus_tasks::{OwnData, Source};
 
 use crate::model::new_model;
 use crate::relevance::refusal;
-use crate::training::{Schedule, TrainingError, with_stored_weights};
-use crate::{Device, Lab};
-
-/// One model to train.
-#[derive(Clone, Debug)]
-pub struct Trial {
-    /// Id: a hash of the settings.
-    pub id: TrialId,
-    /// All settings.
-    pub settings: TrialSettings,
-    /// Values on the axes of the grid.
-    pub point: Point,
-    /// Where its examples come from.
-    pub source: Arc<Source>,
-}
-
-impl Trial {
-    /// Its line in the index of a run.
-    pub fn entry(&self) -> IndexEntry {
-        let TrialSettings { task, mechanism, seed, training, .. } = &self.settings;
-        IndexEntry {
-            id: self.id,
-            epochs: training.epochs,
-            // Data files are called by their names, wherever they are.
-            task: match self.source.as_ref() {
-                Source::Task(_) => task.clone(),
-                Source::Own(own) => own.name.clone(),
-            },
-            mechanism: mechanism.clone(),
-            seed: *seed,
-            point: self.point.clone(),
-        }
-    }
-
-    /// Training steps of all its epochs; data files with fewer examples than its settings ask for give fewer.
-    pub fn steps(&self) -> usize {
-        self.settings.training.epochs * Schedule::planned(&self.settings).steps_per_epoch
-    }
-
-    /// Mechanism, values on the grid, and seed, as a person would name the trial.
-    pub fn title(&self) -> String {
-        self.entry().title()
-    }
-}
+use crate::schedule::Schedule;
+use crate::training::{TrainingError, with_stored_weights};
+use crate::trial::Trial;
+use crate::{Device, Lab, TrialAttention};
 
 /// The trials of an experiment, in the order in which they are run: all mechanisms with the first seed, then all with the
 /// second, so that whatever is finished can be compared.
@@ -99,9 +60,13 @@ impl Lab {
     /// What has to be known before the trials are compared: mechanisms that act as full attention at the length of the data.
     pub fn notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for trial in &plan.trials {
-            let length = trial.source.length(&trial.settings.data);
-            let Ok(attention) = self.trial_attention(&trial.settings) else { continue };
+            let (length, epochs) = (trial.source.length(&trial.settings.data), trial.settings.training.epochs);
+            let attention = &trial.attention;
+            if !seen.insert((Arc::as_ptr(attention), length, epochs)) {
+                continue;
+            }
             let mut note = |note: String| {
                 if !notes.contains(&note) {
                     notes.push(note);
@@ -115,7 +80,6 @@ impl Lab {
                     ));
                 }
             }
-            let epochs = trial.settings.training.epochs;
             for (after, stage) in attention.stages().iter().filter(|(after, _)| *after >= epochs) {
                 let mechanism = &trial.settings.mechanism;
                 note(format!(
@@ -128,51 +92,18 @@ impl Lab {
 
     /// All trials of an experiment: mechanisms × points of the grid × seeds.
     pub fn plan(&self, experiment: &Experiment) -> Result<Plan, ExperimentError> {
-        let mut sources: HashMap<String, Arc<Source>> = HashMap::new();
-        let (mut trials, mut ids) = (Vec::new(), HashSet::new());
-        for &seed in &experiment.seeds {
-            for point in experiment.points() {
-                for mechanism in &experiment.mechanisms {
-                    let mut settings = experiment.settings_at(&point, mechanism, seed)?;
-                    let key = format!("{} {:?}", settings.task, settings.data.files);
-                    let source = match sources.get(&key) {
-                        Some(source) => source.clone(),
-                        None => {
-                            let source = self.source(&settings);
-                            let source = source.map_err(|wrong| experiment.error("task", wrong.to_string()))?;
-                            sources.entry(key).or_insert(Arc::new(source)).clone()
-                        }
-                    };
-                    fill_in(self, experiment, &mut settings, &source)?;
-                    if let Ok(attention) = self.trial_attention(&settings)
-                        && let Some(reason) = refusal(&source, &attention)
-                    {
-                        return Err(experiment.error("task", reason));
-                    }
-                    let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    let point = point.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect();
-                    let trial = Trial { id: TrialId::new(&settings), settings, point, source };
-                    if !ids.insert(trial.id) {
-                        let message = format!("two points of the grid are the same trial: {}", trial.title());
-                        return Err(ExperimentError::new(message));
-                    }
-                    trials.push(trial);
-                }
-            }
-        }
-        Ok(Plan { trials })
+        Planner::new(self).plan(experiment)
     }
 
     /// Whether stored weights fit the trials that start with them, before any of them begins.
     pub fn check_origin(&self, trials: &[Trial], stored: &Checkpoint) -> Result<(), TrainingError> {
         let mut seen = HashSet::new();
-        for TrialSettings { mechanism, model, seed, training, .. } in trials.iter().map(|trial| &trial.settings) {
+        for trial in trials {
+            let TrialSettings { mechanism, model, seed, training, .. } = &trial.settings;
             let Some(origin) = training.from.filter(|_| seen.insert(format!("{mechanism} {model:?}"))) else {
                 continue;
             };
-            let settings =
-                TrialSettings { mechanism: mechanism.clone(), model: model.clone(), ..TrialSettings::default() };
-            let attention = self.trial_attention(&settings)?.stage(0).clone();
+            let attention = trial.attention.stage(0).clone();
             let model = new_model(model, attention, *seed, None, &Device::cpu().plain())?;
             with_stored_weights(model.as_ref(), origin, stored.clone(), self)?;
         }
@@ -186,7 +117,9 @@ impl Lab {
         if settings.data_checksum != checksum(&source) {
             return Err(format!("{} has changed since the trial was trained", settings.task));
         }
-        Ok(Trial { id: TrialId::new(&settings), settings, point: Vec::new(), source: Arc::new(source) })
+        // The run may be that of a program with other mechanisms.
+        let attention = Arc::new(self.trial_attention(&settings).map_err(|error| error.to_string())?);
+        Ok(Trial { id: TrialId::new(&settings), settings, point: Vec::new(), source: Arc::new(source), attention })
     }
 }
 
@@ -205,68 +138,155 @@ fn checksum(source: &Source) -> Option<String> {
     source.checksum().map(|checksum| format!("{checksum:016x}"))
 }
 
-/// Fills in what follows from the task, and checks the settings against it.
-fn fill_in(
-    lab: &Lab,
-    experiment: &Experiment,
-    settings: &mut TrialSettings,
-    source: &Source,
-) -> Result<(), ExperimentError> {
-    fit_to(settings, source);
-    let attention = lab.trial_attention(settings).map_err(|wrong| {
-        let path = if settings.training.evaluate_as.is_some() { "training.evaluate_as" } else { "mechanism" };
-        experiment.error(path, wrong.to_string())
-    })?;
-    if let Some(text) = &mut settings.training.evaluate_as {
-        // The usual spelling, so that two spellings are one trial.
-        *text = attention.evaluation(0).to_string();
+/// Plans experiments. It parses each mechanism and reads each data file once, also if it plans several experiments.
+pub struct Planner<'a> {
+    lab: &'a Lab,
+    sources: HashMap<String, PlannedSource>,
+    attentions: HashMap<String, Arc<TrialAttention>>,
+    /// How many examples the splits of data files have.
+    sizes: HashMap<String, Sizes>,
+}
+
+/// Where examples come from.
+#[derive(Clone)]
+struct PlannedSource {
+    source: Arc<Source>,
+    checksum: Option<String>,
+}
+
+impl<'a> Planner<'a> {
+    /// A planner that has read nothing yet.
+    pub fn new(lab: &'a Lab) -> Self {
+        Planner { lab, sources: HashMap::new(), attentions: HashMap::new(), sizes: HashMap::new() }
     }
-    let examples = match source {
-        Source::Task(task) => {
-            task.check(&settings.data).map_err(|wrong| experiment.error("data.length", wrong.to_string()))?;
-            settings.data.sizes.train
-        }
-        Source::Own(own) => {
-            if settings.data.online {
-                let message = format!(
-                    "{} comes from a file, which has a fixed set of examples; new ones for every step can only be \
-                     drawn from a task",
-                    settings.task
-                );
-                return Err(experiment.error("data.online", message));
-            }
-            let found = checksum(source);
-            if settings.data_checksum.is_some() && settings.data_checksum != found {
-                let found = found.unwrap_or_default();
-                let message = format!("{} has the checksum {found}: it is another file", settings.task);
-                return Err(experiment.error("data.checksum", message));
-            }
-            settings.data_checksum = found;
-            // A file for each split gives the sizes that nobody asked for.
-            let (sizes, all) = (&mut settings.data.sizes, source.default_sizes());
-            for (path, size, all) in [
-                ("data.train", &mut sizes.train, all.train),
-                ("data.held_out", &mut sizes.held_out, all.held_out),
-                ("data.test", &mut sizes.test, all.test),
-            ] {
-                if !experiment.is_given(path) {
-                    *size = all;
+
+    /// All trials of an experiment: mechanisms × points of the grid × seeds.
+    pub fn plan(&mut self, experiment: &Experiment) -> Result<Plan, ExperimentError> {
+        let (mut trials, mut ids) = (Vec::new(), HashSet::new());
+        for &seed in &experiment.seeds {
+            for point in experiment.points() {
+                for mechanism in &experiment.mechanisms {
+                    let settings = experiment.settings_at(&point, mechanism, seed)?;
+                    let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    let point = point.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect();
+                    let trial = self.trial(experiment, settings, point)?;
+                    if !ids.insert(trial.id) {
+                        let message = format!("two points of the grid are the same trial: {}", trial.title());
+                        return Err(ExperimentError::new(message));
+                    }
+                    trials.push(trial);
                 }
             }
-            let data = own.dataset(&settings.data, settings.seed);
-            if data.train.is_empty() || data.held_out.is_empty() {
-                let message = format!("{} has too few different sequences for two splits", settings.task);
-                return Err(experiment.error("task", message));
-            }
-            data.train.len()
         }
-    };
-    if let Some(steps) = settings.training.steps {
-        let per_epoch = Schedule::new(settings, examples).steps_per_epoch;
-        settings.training.epochs =
-            whole_epochs(steps, per_epoch).map_err(|wrong| experiment.error("training.steps", wrong))?;
+        Ok(Plan { trials })
     }
-    settings.model.validate().map_err(|wrong| ExperimentError::new(format!("the model: {wrong}")))
+
+    /// A trial; what follows from its task is filled in, and its settings are checked against the task.
+    fn trial(
+        &mut self,
+        experiment: &Experiment,
+        mut settings: TrialSettings,
+        point: Point,
+    ) -> Result<Trial, ExperimentError> {
+        let PlannedSource { source, checksum } = self.source(experiment, &settings)?;
+        fit_to(&mut settings, &source);
+        let attention = self.attention(experiment, &settings)?;
+        if let Some(text) = &mut settings.training.evaluate_as {
+            // The usual spelling, so that two spellings are one trial.
+            *text = attention.evaluation(0).to_string();
+        }
+        let examples = match source.as_ref() {
+            Source::Task(task) => {
+                task.check(&settings.data).map_err(|wrong| experiment.error("data.length", wrong.to_string()))?;
+                settings.data.sizes.train
+            }
+            Source::Own(own) => self.file_examples(experiment, &mut settings, own, checksum)?,
+        };
+        if let Some(steps) = settings.training.steps {
+            let per_epoch = Schedule::new(&settings, examples).steps_per_epoch;
+            settings.training.epochs =
+                whole_epochs(steps, per_epoch).map_err(|wrong| experiment.error("training.steps", wrong))?;
+        }
+        settings.model.validate().map_err(|wrong| ExperimentError::new(format!("the model: {wrong}")))?;
+        if let Some(reason) = refusal(&source, &attention) {
+            return Err(experiment.error("task", reason));
+        }
+        Ok(Trial { id: TrialId::new(&settings), settings, point, source, attention })
+    }
+
+    fn source(&mut self, experiment: &Experiment, settings: &TrialSettings) -> Result<PlannedSource, ExperimentError> {
+        let key = source_key(settings);
+        if let Some(known) = self.sources.get(&key) {
+            return Ok(known.clone());
+        }
+        let source = self.lab.source(settings).map_err(|wrong| experiment.error("task", wrong.to_string()))?;
+        let planned = PlannedSource { checksum: checksum(&source), source: Arc::new(source) };
+        Ok(self.sources.entry(key).or_insert(planned).clone())
+    }
+
+    fn attention(
+        &mut self,
+        experiment: &Experiment,
+        settings: &TrialSettings,
+    ) -> Result<Arc<TrialAttention>, ExperimentError> {
+        let TrialSettings { mechanism, model, training, .. } = settings;
+        let key = format!("{mechanism} {:?} {model:?}", training.evaluate_as);
+        if let Some(known) = self.attentions.get(&key) {
+            return Ok(known.clone());
+        }
+        let attention = self.lab.trial_attention(settings).map_err(|wrong| {
+            let path = if training.evaluate_as.is_some() { "training.evaluate_as" } else { "mechanism" };
+            experiment.error(path, wrong.to_string())
+        })?;
+        Ok(self.attentions.entry(key).or_insert(Arc::new(attention)).clone())
+    }
+
+    /// How many training examples data files have; what follows from them is filled in.
+    fn file_examples(
+        &mut self,
+        experiment: &Experiment,
+        settings: &mut TrialSettings,
+        own: &OwnData,
+        checksum: Option<String>,
+    ) -> Result<usize, ExperimentError> {
+        if settings.data.online {
+            let message = format!(
+                "{} comes from a file, which has a fixed set of examples; new ones for every step can only be drawn from a \
+                 task",
+                settings.task
+            );
+            return Err(experiment.error("data.online", message));
+        }
+        if settings.data_checksum.is_some() && settings.data_checksum != checksum {
+            let found = checksum.unwrap_or_default();
+            let message = format!("{} has the checksum {found}: it is another file", settings.task);
+            return Err(experiment.error("data.checksum", message));
+        }
+        settings.data_checksum = checksum;
+        // A file for each split gives the sizes that nobody asked for.
+        let (sizes, all) = (&mut settings.data.sizes, own.file_sizes().unwrap_or_default());
+        for (path, size, all) in [
+            ("data.train", &mut sizes.train, all.train),
+            ("data.held_out", &mut sizes.held_out, all.held_out),
+            ("data.test", &mut sizes.test, all.test),
+        ] {
+            if !experiment.is_given(path) {
+                *size = all;
+            }
+        }
+        let key = format!("{} {:?} {}", source_key(settings), settings.data, settings.data.seed_for(settings.seed));
+        let sizes = *self.sizes.entry(key).or_insert_with(|| own.sizes(&settings.data, settings.seed));
+        if sizes.train == 0 || sizes.held_out == 0 {
+            let message = format!("{} has too few different sequences for two splits", settings.task);
+            return Err(experiment.error("task", message));
+        }
+        Ok(sizes.train)
+    }
+}
+
+/// What a source is known by.
+fn source_key(settings: &TrialSettings) -> String {
+    format!("{} {:?}", settings.task, settings.data.files)
 }
 
 /// How many epochs some steps are. There is no record, and no checkpoint to grow from, in the middle of an epoch.

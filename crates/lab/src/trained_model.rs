@@ -52,11 +52,11 @@ pub enum ModelError {
 impl TrainedModel {
     /// The model of a checkpoint of a stored trial.
     pub fn read(lab: &Lab, device: &Device, folder: &TrialReader, name: CheckpointName) -> Result<Self, ModelError> {
-        Self::read_file(lab, device, &stored_trial(lab, folder)?, &folder.checkpoint(name))
+        Self::read_file(device, &stored_trial(lab, folder)?, &folder.checkpoint(name))
     }
 
     /// The model of a checkpoint file of a trial.
-    pub fn read_file(lab: &Lab, device: &Device, trial: &Trial, path: &Path) -> Result<Self, ModelError> {
+    pub fn read_file(device: &Device, trial: &Trial, path: &Path) -> Result<Self, ModelError> {
         if !path.exists() {
             return Err(ModelError::NotYet(path.to_owned()));
         }
@@ -65,10 +65,10 @@ impl TrainedModel {
         let epoch = checkpoint.progress.epoch;
         let contents = |error: String| refused(Refused::Contents(error));
         let settings = &trial.settings;
-        let attention = lab.trial_attention(settings).map_err(|error| contents(error.to_string()))?;
+        let attention = &trial.attention;
         let stage = attention.stage_at(&checkpoint.progress);
         let trained = attention.stage(stage).clone();
-        let relevance = relevance(&trial.source, &attention);
+        let relevance = relevance(&trial.source, attention);
         let model = new_model(&settings.model, trained, settings.seed, relevance, &device.plain());
         let model = model.map_err(|error| contents(error.to_string()))?;
         let model = model.with_parameters(tensors(checkpoint.parameters())).map_err(|e| contents(e.to_string()))?;
@@ -86,7 +86,5 @@ pub(crate) fn tensors(values: impl Iterator<Item = (String, Values)>) -> Vec<(St
 pub(crate) fn stored_trial(lab: &Lab, folder: &TrialReader) -> Result<Trial, ModelError> {
     let settings = folder.settings()?;
     let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
-    // The run may be that of a program with other mechanisms.
-    lab.trial_attention(&settings).map_err(|error| wrong(error.to_string()))?;
     lab.trial(settings).map_err(wrong)
 }

@@ -16,7 +16,7 @@ fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
 }
 
 fn trainer(trial: &Trial) -> Trainer {
-    Trainer::new(trial, &Lab::standard(), &Device::cpu()).unwrap()
+    Trainer::new(trial, &Device::cpu()).unwrap()
 }
 
 /// Trains for some epochs; gives their records without the time, the loss of every step, and the last checkpoint.

@@ -50,7 +50,7 @@ fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
 }
 
 fn trainer(trial: &Trial) -> Trainer {
-    Trainer::new(trial, &lab(), &Device::cpu()).unwrap()
+    Trainer::new(trial, &Device::cpu()).unwrap()
 }
 
 /// Trains up to an epoch; gives the records without the time.
@@ -255,7 +255,7 @@ fn estimates_know_blocks_and_stages() {
     close(seconds("full/banded:5"), 0.5 * (full + banded));
     close(seconds("full@0,banded:5@4"), 0.4 * full + 0.6 * banded);
     close(seconds("full@0,banded:5@40"), full);
-    let bytes = |mechanism: &str| memory::needed(&lab, &trial(mechanism, &long), 1);
+    let bytes = |mechanism: &str| memory::needed(&trial(mechanism, &long), 1);
     assert!(bytes("banded:5") < bytes("full/banded:5") && bytes("full/banded:5") < bytes("full"));
     assert_eq!(bytes("banded:5@0,full@9"), bytes("full"));
 }

@@ -163,6 +163,25 @@ impl OwnData {
         Writer::with(&self.name, format, alphabet, classes, self.length(), self.task.clone())
     }
 
+    /// How many examples the splits of [`dataset`](Self::dataset) have.
+    pub fn sizes(&self, settings: &DataSettings, trial_seed: u64) -> Sizes {
+        let (seed, mut counts) = (settings.seed_for(trial_seed), [0; 3]);
+        for (index, (tokens, _)) in self.iter().enumerate() {
+            counts[self.split_for(seed, index, tokens) as usize] += 1;
+        }
+        let [train, held_out, test] =
+            SplitName::ALL.map(|name| counts[name as usize].min(name.size_in(&settings.sizes)));
+        Sizes { train, held_out, test }
+    }
+
+    /// The split to which an example belongs.
+    fn split_for(&self, seed: u64, index: usize, tokens: &[Token]) -> SplitName {
+        match self.file_sizes {
+            Some(_) => self.split_of(index),
+            None => SplitName::for_sequence(seed, tokens),
+        }
+    }
+
     /// The splits, each in the order of the lines and cut to the size in `settings`.
     ///
     /// If there is one file for each split, that decides, and the seed does not matter. A single file is split as generated
@@ -172,10 +191,7 @@ impl OwnData {
         let (pad, length, seed) = (self.pad(), self.length(), settings.seed_for(trial_seed));
         let mut splits = SplitName::ALL.map(|_| Split::new(length, Vec::new(), 0));
         for (index, (tokens, label)) in self.iter().enumerate() {
-            let name = match self.file_sizes {
-                Some(_) => self.split_of(index),
-                None => SplitName::for_sequence(seed, tokens),
-            };
+            let name = self.split_for(seed, index, tokens);
             let split = &mut splits[name as usize];
             if split.len() < name.size_in(&settings.sizes) {
                 split.push(tokens, &[Question::classify(label)], pad);

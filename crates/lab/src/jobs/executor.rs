@@ -163,7 +163,7 @@ fn worker(jobs: &[&dyn Job], queue: &Mutex<Queue>, shares: &Shares, executor: &E
             }
         };
         let job = jobs[number];
-        let memory = job.memory(executor.lab, pools.count());
+        let memory = job.memory(pools.count());
         if !shares.take_memory(memory, executor) {
             return;
         }

@@ -62,7 +62,7 @@ pub trait Job: Sync {
     }
 
     /// Bytes of memory that it needs on so many threads, by estimate; 0 if that is too little to matter.
-    fn memory(&self, _lab: &Lab, _threads: usize) -> u64 {
+    fn memory(&self, _threads: usize) -> u64 {
         0
     }
 

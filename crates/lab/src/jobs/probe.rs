@@ -83,7 +83,7 @@ impl Job for Probe {
         let data = trial.source.dataset(&trial.settings.data, trial.settings.seed)?;
         let before = folder.snapshots().into_iter().rfind(|kept| kept < epoch);
         let snapshot = |kept| folder.snapshot(kept);
-        let read = |kept| TrainedModel::read_file(context.lab, context.device, trial, &snapshot(kept));
+        let read = |kept| TrainedModel::read_file(context.device, trial, &snapshot(kept));
         // One that is damaged leaves out the comparison with it, nothing else.
         let before = before.map(read).transpose().unwrap_or_else(|error| {
             context.warn(format!("no comparison with an earlier epoch: {error}"));

@@ -71,7 +71,7 @@ impl Surface {
         let (model, options, draw) = (trained.model.as_ref(), &self.options, self.folder.settings().draw);
         Ok(match (&options.through[..], options.directions) {
             ([one, other], _) => {
-                let read = |file: &Path| TrainedModel::read_file(context.lab, context.device, &trained.trial, file);
+                let read = |file: &Path| TrainedModel::read_file(context.device, &trained.trial, file);
                 Plane::through(model, read(one)?.model.as_ref(), read(other)?.model.as_ref())?
             }
             (_, Directions::Tensor) => Plane::random(model, Scaling::Tensor, options.seed, draw),

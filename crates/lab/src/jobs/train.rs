@@ -13,7 +13,7 @@ use semfocus_store::{
 use super::{Context, Deadline, Job, JobError};
 use crate::probing::Prober;
 use crate::training::Trainer;
-use crate::{Lab, ModelError, TrainedModel, Trial, memory};
+use crate::{ModelError, TrainedModel, Trial, memory};
 
 /// Training of a trial in its folder.
 pub struct Train {
@@ -266,8 +266,8 @@ impl Job for Train {
         self.trial.settings.training.epochs
     }
 
-    fn memory(&self, lab: &Lab, threads: usize) -> u64 {
-        memory::needed(lab, &self.trial, threads)
+    fn memory(&self, threads: usize) -> u64 {
+        memory::needed(&self.trial, threads)
     }
 
     fn seems_over(&self) -> Option<State> {
@@ -292,7 +292,7 @@ impl Job for Train {
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
         let Train { trial, folder, save_every, deadline } = self;
         let folder = &folder.writer(context.lease);
-        let mut trainer = Trainer::new(trial, context.lab, context.device)?;
+        let mut trainer = Trainer::new(trial, context.device)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
         }
@@ -435,7 +435,7 @@ impl<'a> Probes<'a> {
         let Some(prober) = self.prober.as_ref().filter(|_| probing.is_due(epoch)) else { return Ok(()) };
         folder.write_snapshot(epoch, &trainer.checkpoint().weights_only().to_bytes())?;
         let earlier = epoch.checked_sub(probing.every).map(|earlier| folder.snapshot(earlier));
-        let read = |path: PathBuf| TrainedModel::read_file(context.lab, context.device, trial, &path);
+        let read = |path: PathBuf| TrainedModel::read_file(context.device, trial, &path);
         let earlier = match earlier.map(read).transpose() {
             // One that was removed leaves out the comparison, nothing else.
             Err(ModelError::NotYet(_)) => None,

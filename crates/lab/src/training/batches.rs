@@ -9,8 +9,8 @@ use semfocus_core::{Key, Stream, TrialSettings};
 use semfocus_nn::train::Batch;
 use semfocus_tasks::{GenerateError, Label, Source, Split, single_label};
 
-use super::schedule::{Schedule, used};
 use crate::Trial;
+use crate::schedule::{Schedule, used};
 
 /// The batches of a trial, step by step, without end. The batch of a step depends on the settings of the trial and the number
 /// of the step alone, so a trial can resume anywhere, and mechanisms that share a seed share their batches.

@@ -1,5 +1,6 @@
 //! A model in training: steps, epochs, evaluation. No files.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -13,9 +14,9 @@ use semfocus_tasks::{Dataset, GenerateError, Split};
 
 use super::batches::{Batches, batch, labels};
 use super::evaluation::{BATCH, Tally};
-use super::schedule::{Schedule, used};
 use crate::model::new_model;
 use crate::relevance::relevance;
+use crate::schedule::{Schedule, used};
 use crate::trained_model::tensors;
 use crate::{AttentionError, Device, Lab, Trial, TrialAttention};
 
@@ -54,7 +55,7 @@ pub struct Trainer {
     schedule: Schedule,
     batches: Batches,
     device: BurnDevice,
-    attention: TrialAttention,
+    attention: Arc<TrialAttention>,
     /// The stage that the model is in.
     stage: usize,
     /// Floating-point operations of training for one example, in each stage.
@@ -67,10 +68,10 @@ pub struct Trainer {
 
 impl Trainer {
     /// A trial before its first step.
-    pub fn new(trial: &Trial, lab: &Lab, device: &Device) -> Result<Self, TrainingError> {
+    pub fn new(trial: &Trial, device: &Device) -> Result<Self, TrainingError> {
         let settings = &trial.settings;
         let data = trial.source.dataset(&settings.data, settings.seed)?;
-        let attention = lab.trial_attention(settings)?;
+        let attention = trial.attention.clone();
         let length = data.train.length + attention.globals();
         let stages = attention.stages().iter();
         let flops = stages.map(|(_, attention)| cost::flops(&settings.model, attention, length).training).collect();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use semfocus_core::{Experiment, Measurement, TrialId};
 use semfocus_lab::estimate::{Estimate, Estimator};
 use semfocus_lab::jobs::{Sharing, Train};
-use semfocus_lab::{Lab, Trial};
+use semfocus_lab::{Lab, Planner, Trial};
 use semfocus_store::{Found, IndexEntry, Store};
 
 use super::experiment::ExperimentArgs;
@@ -50,7 +50,8 @@ impl Prepared {
             source.apply(&mut request);
         }
         let mut experiment = Experiment::resolve(&request, lab)?;
-        let plan = lab.plan(&experiment)?;
+        let mut planner = Planner::new(lab);
+        let plan = planner.plan(&experiment)?;
         experiment.notes = lab.notes(&plan);
         let source = source.or_else(|| Source::beside(&request.experiment, &plan.trials));
         if let Some(source) = &source {
@@ -62,7 +63,7 @@ impl Prepared {
         let stored = std::fs::read(experiment_path(&dir)).ok();
         let (steps_per_epoch, data_notes) = (plan.steps_per_epoch(), plan.notes());
         let sharing = Sharing::trials(at_once, plan.trials.len());
-        let (joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab)?;
+        let (joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab, &mut planner)?;
         let asked: HashSet<TrialId> = plan.trials.iter().map(|trial| trial.id).collect();
         let entry = |trial: &Trial| match kept.get(&trial.id) {
             // What was not asked for stays as long as it was planned.
@@ -168,6 +169,7 @@ fn joined(
     asked: Vec<Trial>,
     dir: &Path,
     lab: &Lab,
+    planner: &mut Planner<'_>,
 ) -> Result<(Experiment, Vec<Trial>, Listed), Error> {
     let alone = |asked| Ok((experiment.clone(), asked, HashMap::new()));
     if !Store::is_store(dir) {
@@ -177,7 +179,7 @@ fn joined(
     // What is damaged is repaired when the run begins, and other experiments are refused there.
     let Ok(stored) = store.experiment() else { return alone(asked) };
     let Ok(joined) = experiment.joined(&stored, lab) else { return alone(asked) };
-    let Ok(plan) = lab.plan(&joined) else { return alone(asked) };
+    let Ok(plan) = planner.plan(&joined) else { return alone(asked) };
     let listed = store.index().ok();
     let kept: Listed = listed.iter().flatten().map(|entry| (entry.id, entry.clone())).collect();
     let asked: HashSet<TrialId> = asked.iter().map(|trial| trial.id).collect();

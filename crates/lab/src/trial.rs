@@ -1,0 +1,54 @@
+//! A trial: one model to train.
+
+use std::sync::Arc;
+
+use semfocus_core::{Point, TrialId, TrialSettings};
+use semfocus_store::IndexEntry;
+use semfocus_tasks::Source;
+
+use crate::schedule::Schedule;
+use crate::trial_attention::TrialAttention;
+
+/// One model to train.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Id: a hash of the settings.
+    pub id: TrialId,
+    /// All settings.
+    pub settings: TrialSettings,
+    /// Values on the axes of the grid.
+    pub point: Point,
+    /// Where its examples come from.
+    pub source: Arc<Source>,
+    /// What each epoch is trained with, and what the model is evaluated with.
+    pub attention: Arc<TrialAttention>,
+}
+
+impl Trial {
+    /// Its line in the index of a run.
+    pub fn entry(&self) -> IndexEntry {
+        let TrialSettings { task, mechanism, seed, training, .. } = &self.settings;
+        IndexEntry {
+            id: self.id,
+            epochs: training.epochs,
+            // Data files are called by their names, wherever they are.
+            task: match self.source.as_ref() {
+                Source::Task(_) => task.clone(),
+                Source::Own(own) => own.name.clone(),
+            },
+            mechanism: mechanism.clone(),
+            seed: *seed,
+            point: self.point.clone(),
+        }
+    }
+
+    /// Training steps of all its epochs; data files with fewer examples than its settings ask for give fewer.
+    pub fn steps(&self) -> usize {
+        self.settings.training.epochs * Schedule::planned(&self.settings).steps_per_epoch
+    }
+
+    /// Mechanism, values on the grid, and seed, as a person would name the trial.
+    pub fn title(&self) -> String {
+        self.entry().title()
+    }
+}
