@@ -4,17 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::random::{Key, fnv_1a};
-use crate::settings::TrialSettings;
 
 /// The id of a trial: a hash of the settings that determine its results, written as 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrialId(u64);
 
 impl TrialId {
-    /// The id of a trial with these settings.
-    pub fn new(settings: &TrialSettings) -> Self {
+    /// The id of a trial whose [identity](crate::TrialSettings::identity) is given.
+    pub(crate) fn from_identity(identity: &str) -> Self {
         // FNV leaves similar texts with similar high bits; the key mixes them, so that a few digits tell trials apart.
-        TrialId(Key::new(fnv_1a(settings.identity().bytes())).bits())
+        TrialId(Key::new(fnv_1a(identity.bytes())).bits())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Axes: labels, scales, limits, and the position of a value.
 
-use crate::mark::{Extent, HUGE, TINY};
-use crate::ticks::significant;
+use crate::extent::{Extent, HUGE, TINY};
+use crate::number::significant;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {

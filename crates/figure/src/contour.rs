@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::mark::HUGE;
+use crate::extent::HUGE;
 
 /// A contour line. A point is a fractional column and row of the grid. A closed line ends where it starts.
 type IsoLine = Vec<(f64, f64)>;

@@ -1,6 +1,6 @@
 //! The area of a surface above a level, as polygons (marching squares).
 
-use crate::mark::HUGE;
+use crate::extent::HUGE;
 
 /// A corner of a polygon: fractional column and row of the grid.
 type Corner = (f64, f64);

@@ -1,8 +1,9 @@
 //! Positions everything: margins are as wide as their text, and the panels share the rest.
 
 use crate::axis::{Axis, Mapping, Scale};
+use crate::extent::Extent;
 use crate::legend::{self, Legend};
-use crate::mark::{Colouring, Extent, Mark};
+use crate::mark::{Colouring, Mark};
 use crate::svg::Rect;
 use crate::text::{LABEL, TICK, TITLE};
 use crate::ticks::{Direction, Ticks};

@@ -37,11 +37,13 @@ mod contour_fill;
 mod contour_labels;
 mod draw;
 mod export;
+mod extent;
 mod frame;
 mod hover;
 mod layout;
 mod legend;
 pub mod mark;
+mod number;
 mod shape;
 pub mod style;
 pub mod surface;
@@ -55,8 +57,8 @@ pub use export::ExportError;
 pub use mark::{
     Band, Contours, End, Heatmap, Interpolation, Interval, Line, Mark, Points, Reference, Rule, Series, Slopes,
 };
+pub use number::significant;
 pub use style::{Dash, Filling, Marker, Paint, Style};
-pub use ticks::significant;
 
 /// Width of one column of a two-column paper: 85 mm.
 pub const ONE_COLUMN: f64 = 241.0;

@@ -7,7 +7,6 @@ use semfocus_core::measurement::ModelChoice;
 use semfocus_core::{EpochRecord, Known, Point, TrialSettings};
 use semfocus_store::{CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialReader};
 
-use crate::jobs::best_epoch;
 use crate::trained_model::stored_trial;
 use crate::{Device, Lab, ModelError, TrainedModel};
 
@@ -164,4 +163,11 @@ impl ChosenModels {
         let point = entry.point;
         self.models.push(ModelRef { folder, settings, point, title, weights, recorded, loaded: Arc::default() });
     }
+}
+
+/// The epoch with the best held-out accuracy; of equal ones the first.
+pub(crate) fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
+    let better = |best: &EpochRecord, next: &EpochRecord| next.heldout_accuracy > best.heldout_accuracy;
+    let best = records.iter().reduce(|best, next| if better(best, next) { next } else { best })?;
+    Some(best.epoch)
 }

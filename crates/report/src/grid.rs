@@ -1,13 +1,10 @@
-//! Mechanisms over the points of a grid: a map of the time to the target, and each mechanism at its best point.
+//! Mechanisms over the points of a grid: a map of the time to the target.
 
-use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
-use semfocus_analysis::evidence::{Evidence, Unit};
 use semfocus_figure::{Axis, ColourMap, Figure, Heatmap, Mark, Panel, TWO_COLUMNS};
 
 use crate::pictures::{Picture, picture};
-use crate::tables::{Cell, Table, median_time, number, text, to_target};
 
 /// The time to the target as colour, one row for each mechanism and one column for each point. None without a grid, or if nothing
 /// reached the target.
@@ -68,37 +65,4 @@ fn axes_name(evidence: &Evidence) -> String {
 /// The values of a point, without the names of the settings.
 fn short_name(point: &[(String, String)]) -> String {
     point.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
-}
-
-/// Each mechanism at its best point. None without a grid.
-pub(crate) fn best_table(evidence: &Evidence) -> Option<Table> {
-    struct Row<'a> {
-        tuned: &'a Tuned,
-        unit: Unit,
-    }
-    let BestOfGrid { mechanisms, split } = evidence.best_of_grid()?;
-    let unit = evidence.unit();
-    let rows: Vec<Row> = mechanisms.iter().map(|tuned| Row { tuned, unit }).collect();
-    let columns = [
-        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.tuned.evidence.mechanism)),
-        text("best point", "best_point", |row| Cell::text(point_name(&row.tuned.point))),
-        number("reached", "reached", |row| Cell::text(row.tuned.evidence.reached)),
-        number(to_target(unit), "median_epochs_to_target", |row| median_time(&row.tuned.evidence, row.unit)),
-        number("speed-up", "speedup_epochs", |row| {
-            Cell::speedup(row.tuned.versus_baseline.as_ref().and_then(|comparison| comparison.epochs))
-        }),
-        number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.tuned.evidence.best_heldout_accuracy)),
-        number("test", "best_test_accuracy", |row| Cell::percent(row.tuned.evidence.best_test_accuracy)),
-    ];
-    let caption = match split {
-        Split::Test => {
-            "Points are chosen by the median best held-out accuracy, then by the time to the target; test accuracies \
-            are from examples that nothing was chosen by."
-        }
-        Split::HeldOut => {
-            "Points are chosen by the median best held-out accuracy, then by the time to the target. The held-out \
-            accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
-        }
-    };
-    Some(Table::new("best-of-grid", "Each mechanism at its best point", caption, &columns, &rows))
 }

@@ -1,6 +1,8 @@
 //! The tables of a run.
 
-use semfocus_analysis::evidence::robustness::Robustness;
+use semfocus_analysis::evidence::accuracy::Split;
+use semfocus_analysis::evidence::robustness::{Robustness, point_name};
+use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::p_text;
 use semfocus_analysis::evidence::{Evidence, MechanismEvidence, Observed, PointEvidence, Unit};
 use semfocus_analysis::stats::{Interval, TimeToTarget};
@@ -13,11 +15,44 @@ pub(crate) use crate::table::{number, text, to_csv, under, unless_zero};
 pub fn tables(evidence: &Evidence) -> Vec<Table> {
     let mut tables = vec![mechanisms(evidence), against_baseline(evidence)];
     if evidence.points.len() > 1 {
-        tables.extend(crate::grid::best_table(evidence));
+        tables.extend(best_of_grid(evidence));
         tables.push(robustness_table(evidence));
     }
     tables.push(trials(evidence));
     tables
+}
+
+/// Each mechanism at its best point. None without a grid.
+fn best_of_grid(evidence: &Evidence) -> Option<Table> {
+    struct Row<'a> {
+        tuned: &'a Tuned,
+        unit: Unit,
+    }
+    let BestOfGrid { mechanisms, split } = evidence.best_of_grid()?;
+    let unit = evidence.unit();
+    let rows: Vec<Row> = mechanisms.iter().map(|tuned| Row { tuned, unit }).collect();
+    let columns = [
+        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.tuned.evidence.mechanism)),
+        text("best point", "best_point", |row| Cell::text(point_name(&row.tuned.point))),
+        number("reached", "reached", |row| Cell::text(row.tuned.evidence.reached)),
+        number(to_target(unit), "median_epochs_to_target", |row| median_time(&row.tuned.evidence, row.unit)),
+        number("speed-up", "speedup_epochs", |row| {
+            Cell::speedup(row.tuned.versus_baseline.as_ref().and_then(|comparison| comparison.epochs))
+        }),
+        number("best held-out", "best_heldout_accuracy", |row| Cell::percent(row.tuned.evidence.best_heldout_accuracy)),
+        number("test", "best_test_accuracy", |row| Cell::percent(row.tuned.evidence.best_test_accuracy)),
+    ];
+    let caption = match split {
+        Split::Test => {
+            "Points are chosen by the median best held-out accuracy, then by the time to the target; test accuracies \
+            are from examples that nothing was chosen by."
+        }
+        Split::HeldOut => {
+            "Points are chosen by the median best held-out accuracy, then by the time to the target. The held-out \
+            accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
+        }
+    };
+    Some(Table::new("best-of-grid", "Each mechanism at its best point", caption, &columns, &rows))
 }
 
 /// A mechanism at a point of the grid.
@@ -36,7 +71,7 @@ fn at_points(evidence: &Evidence) -> impl Iterator<Item = AtPoint<'_>> {
 const HELD_OUT: &str = "held-out accuracy";
 
 /// The heading of times to the target.
-pub(crate) fn to_target(unit: Unit) -> &'static str {
+fn to_target(unit: Unit) -> &'static str {
     match unit {
         Unit::Epochs => "epochs to the target",
         Unit::Steps(_) => "steps to the target",
@@ -93,7 +128,7 @@ fn time(epochs: Option<f64>, unit: Unit, decimals: usize) -> Cell {
     })
 }
 
-pub(crate) fn median_time(evidence: &MechanismEvidence, unit: Unit) -> Cell {
+fn median_time(evidence: &MechanismEvidence, unit: Unit) -> Cell {
     match evidence.median_epochs_to_target {
         None if evidence.seeds > 0 => {
             Cell { shown: format!("> {}", unit.count(evidence.epochs as f64)), exact: String::new() }

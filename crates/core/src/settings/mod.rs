@@ -9,6 +9,7 @@ use crate::metric::Goal;
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
 use crate::origin::Origin;
+use crate::trial::TrialId;
 
 pub(crate) use registry::alternative;
 pub use registry::{all, find};
@@ -109,6 +110,13 @@ impl Default for TrialSettings {
             probing: Probing { every: 0, samples: 200 },
             skip_last_example: false,
         }
+    }
+}
+
+impl TrialId {
+    /// The id of a trial with these settings.
+    pub fn new(settings: &TrialSettings) -> Self {
+        TrialId::from_identity(&settings.identity())
     }
 }
 
@@ -262,7 +270,6 @@ fn flatten<'a>(table: &'a toml::Table, prefix: &str, entries: &mut Vec<(String, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TrialId;
 
     #[test]
     fn tables_give_back_what_was_put_in() {

@@ -32,7 +32,6 @@ pub use probe::Probe;
 pub use sharpness::MeasureSharpness;
 pub use surface::Surface;
 pub use train::Train;
-pub(crate) use train::best_epoch;
 
 use crate::surface::NotComparable;
 use crate::surface::directions::NoPlane;

@@ -11,6 +11,7 @@ use semfocus_store::{
 };
 
 use super::{Context, Deadline, Job, JobError};
+use crate::model_ref::best_epoch;
 use crate::probing::Prober;
 use crate::training::Trainer;
 use crate::{ModelError, TrainedModel, Trial, memory};
@@ -404,13 +405,6 @@ impl Job for Train {
 /// The bytes of a checkpoint that vouches for the record up to there.
 fn checkpoint(trainer: &Trainer, hash: RecordHash) -> Vec<u8> {
     Checkpoint { record: Some(hash.to_string()), ..trainer.checkpoint() }.to_bytes()
-}
-
-/// The epoch with the best held-out accuracy; of equal ones the first.
-pub(crate) fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
-    let better = |best: &EpochRecord, next: &EpochRecord| next.heldout_accuracy > best.heldout_accuracy;
-    let best = records.iter().reduce(|best, next| if better(best, next) { next } else { best })?;
-    Some(best.epoch)
 }
 
 /// The probes of a trial during its training.
