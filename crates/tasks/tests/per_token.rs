@@ -1,0 +1,143 @@
+//! A task that asks at every token goes through the same generator, splits, files and audit as classification.
+
+use std::sync::Arc;
+
+use semfocus_tasks::{
+    Answers, At, Audit, BuiltTask, DataSettings, Dataset, Examples, FileSet, Format, Illegal, Length, Lengths, Literal,
+    Parameter, Question, Random, Source, Symbol, Target, Task, TaskInfo, Tasks, Token, TrivialRule, Unlikely, Writer,
+    answer_line, symbol,
+};
+
+/// At every token from `from` on: is the number of ones so far odd?
+const RUNNING_PARITY: TaskInfo = TaskInfo {
+    summary: "the parity of the bits so far",
+    parameters: &[Parameter::whole("from", "the first token that is asked", 0, 1000, 1).default(Literal::Number(0.0))],
+    ..TaskInfo::new("running-parity", |values| Ok(Arc::new(RunningParity { from: values.whole("from") })))
+};
+
+#[derive(Debug)]
+struct RunningParity {
+    from: usize,
+}
+
+impl RunningParity {
+    fn asked(&self, parities: Vec<u16>) -> Answers {
+        let asked = |(position, class)| Question { at: At::Token(position), target: Target::Class(class), weight: 1.0 };
+        (0..).zip(parities).skip(self.from).map(asked).collect()
+    }
+}
+
+impl Task for RunningParity {
+    fn alphabet(&self) -> Vec<Symbol> {
+        vec![symbol("0", "bit 0"), symbol("1", "bit 1")]
+    }
+
+    fn classes(&self) -> Vec<Symbol> {
+        vec![symbol("even", "an even number of ones"), symbol("odd", "an odd number of ones")]
+    }
+
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        let mut parities = Vec::new();
+        for _ in 0..random.within(lengths) {
+            let bit = random.below(2) as Token;
+            parities.push(parities.last().map_or(bit, |before| before ^ bit));
+            out.push(bit);
+        }
+        Ok(self.asked(parities))
+    }
+
+    fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+        let ones = |end: usize| bits[..=end].iter().filter(|&&bit| bit == 1).count();
+        Ok(self.asked((0..bits.len()).map(|end| (ones(end) % 2) as u16).collect()))
+    }
+
+    fn trivial_rules(&self) -> Vec<TrivialRule> {
+        let part: fn(&[Token]) -> Vec<Token> = |bits| bits[bits.len().saturating_sub(2)..].to_vec();
+        vec![TrivialRule { name: "last-two-tokens", looks_at: "The last two tokens", part }]
+    }
+}
+
+fn task(text: &str) -> BuiltTask {
+    Tasks::standard().with(RUNNING_PARITY).find(text).unwrap()
+}
+
+#[test]
+fn splits_hold_a_question_for_every_token() {
+    let settings = DataSettings::with_length(Length::Between(3, 12));
+    let data = Dataset::generate(&task("running-parity:from=1"), &settings, 1).unwrap();
+    let held_out = &data.held_out;
+    assert_eq!((held_out.len(), held_out.length, data.classes), (2000, 12, 2));
+    let answers: usize = held_out.lengths.iter().map(|length| length - 1).sum();
+    assert_eq!((held_out.questions.all().len(), held_out.labels().len()), (answers, answers));
+    for ((tokens, asked), &length) in held_out.iter().zip(&held_out.lengths) {
+        let mut parity = tokens[0];
+        assert_eq!(asked.len(), length - 1, "padding is not asked about");
+        for (position, question) in (1..).zip(asked) {
+            parity ^= tokens[position];
+            assert_eq!((question.at, question.target), (At::Token(position as u32), Target::Class(parity)));
+        }
+    }
+    let other = Dataset::generate(&task("running-parity"), &settings, 1).unwrap();
+    assert_eq!(other.train.tokens, data.train.tokens, "another question about the same data");
+    assert_ne!(other.train.checksum(), data.train.checksum());
+}
+
+#[test]
+fn an_audit_counts_answers_and_finds_their_shortcuts() {
+    let tasks = Tasks::standard().with(RUNNING_PARITY);
+    let source = Source::find("running-parity", &tasks, &FileSet::default()).unwrap();
+    let data = source.dataset(&DataSettings::with_length(Length::Exactly(14)), 1).unwrap();
+    let audit = Audit::new(&data, &source.trivial_rules());
+    assert_eq!((audit.splits[1].examples, audit.splits[1].labels.iter().sum::<usize>()), (2000, 2000 * 14));
+    assert_eq!((audit.contradictions, audit.overlaps[0].sequences), (0, 0));
+    let accuracy = |name: &str| audit.baselines.iter().find(|rule| rule.name == name).unwrap().accuracy;
+    // The first bit is its own parity; after that the last bit alone says nothing.
+    assert!((accuracy("last-token") - (0.5 + 0.5 / 14.0)).abs() < 0.02, "{}", accuracy("last-token"));
+    assert!((accuracy("last-two-tokens") - (0.5 + 1.0 / 14.0)).abs() < 0.02, "{}", accuracy("last-two-tokens"));
+    assert!(accuracy("token-counts") == 1.0 && accuracy("bag-of-tokens") < 0.6);
+    assert!(audit.findings.iter().any(|found| found.contains("The order of the tokens does not matter")));
+}
+
+#[test]
+fn files_and_labels_show_where_each_answer_belongs() {
+    let task = task("running-parity:from=2");
+    let tokens = [1, 0, 0, 1, 1];
+    let answers = task.answers(&tokens).unwrap();
+    let line = |format: Format| {
+        let mut line = Vec::new();
+        Writer::new(&task, format, 6).unwrap().example(&tokens, &answers, &mut line).unwrap();
+        String::from_utf8(line).unwrap()
+    };
+    assert_eq!(line(Format::Tokens), "1 0 0 1 1 2\t2:1 3:0 4:1\n");
+    assert_eq!(line(Format::Text), "1 0 0 1 1\t2:odd 3:even 4:odd\n");
+    assert_eq!(answer_line(&task, "1 0 0 1 1 2").unwrap(), answers);
+    assert_eq!(task.relevant_positions(&[1, 0, 0]), [0, 1, 2]);
+}
+
+/// An evaluator that disagrees about one of many answers is found out.
+#[test]
+fn every_answer_is_checked() {
+    #[derive(Debug)]
+    struct Wrong;
+    impl Task for Wrong {
+        fn alphabet(&self) -> Vec<Symbol> {
+            RunningParity { from: 0 }.alphabet()
+        }
+        fn classes(&self) -> Vec<Symbol> {
+            RunningParity { from: 0 }.classes()
+        }
+        fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+            RunningParity { from: 0 }.generate(lengths, random, out)
+        }
+        fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+            let mut answers = RunningParity { from: 0 }.answers(bits)?;
+            answers.last_mut().unwrap().target = Target::Class(0);
+            Ok(answers)
+        }
+    }
+    const WRONG: TaskInfo = TaskInfo::new("wrong", |_| Ok(Arc::new(Wrong)));
+    let task = Tasks::standard().with(WRONG).find("wrong").unwrap();
+    let examples = Examples::new(&task, &DataSettings::default(), 1, None).unwrap();
+    let message = examples.take(100).find_map(Result::err).unwrap().to_string();
+    assert!(message.contains("the task `wrong` is wrongly defined: its generator asks"), "{message}");
+}
