@@ -6,6 +6,7 @@ use semfocus_core::{Experiment, Request, TrialSettings};
 use semfocus_lab::probing::Prober;
 use semfocus_lab::training::batch;
 use semfocus_lab::{Lab, Trial};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::conformance::with_stand_ins;
 use semfocus_nn::parameters::to_f64;
 use semfocus_nn::{Encoder, Named, Pass, Registry};
@@ -75,7 +76,7 @@ fn traces(model: &Encoder, trial: &Trial) -> Vec<HeadTrace> {
 fn by_definition<'a>(heads: impl Iterator<Item = &'a HeadTrace>) -> [Vec<f64>; 5] {
     let mut found: [Vec<f64>; 5] = Default::default();
     for head in heads {
-        for ((scores, kept), weights) in head.scores.iter().zip(&head.kept).zip(&head.weights) {
+        for ((scores, kept), weights) in head.scores.iter().zip_eq(&head.kept).zip_eq(&head.weights) {
             let dropped: Vec<f64> =
                 (0..scores.len()).filter(|key| !kept.contains(key)).map(|key| scores[key]).collect();
             let kept_scores: Vec<f64> = kept.iter().map(|key| scores[*key]).collect();
@@ -99,10 +100,11 @@ fn by_definition<'a>(heads: impl Iterator<Item = &'a HeadTrace>) -> [Vec<f64>; 5
 fn agrees(summary: &Summary, heads: [Vec<f64>; 5], what: &str) {
     let Summary { dispersion, separation, entropy, sink, full_mass } = summary;
     let names = ["dispersion", "separation", "entropy", "sink", "full mass"];
-    for ((found, values), name) in [dispersion, separation, entropy, sink, full_mass].into_iter().zip(heads).zip(names)
+    for ((found, values), name) in
+        [dispersion, separation, entropy, sink, full_mass].into_iter().zip_eq(heads).zip_eq(names)
     {
         assert_eq!(found.is_empty(), values.is_empty(), "{what}, {name}");
-        for (percent, found) in QUANTILES.iter().zip(found) {
+        for (percent, found) in QUANTILES.iter().zip_eq(found) {
             let exact = exact_quantile(&values, percent / 100.0);
             // The buckets are a thousandth wide; scores are in single precision.
             assert!(
@@ -153,7 +155,7 @@ fn relevance_agrees(record: &ProbeRecord, slow: &[HeadTrace], what: &str) {
     for (layer, found) in record.layers.iter().enumerate() {
         let (mut precision, mut recall, mut mass, mut kept_share, mut rows) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for head in slow.iter().filter(|head| head.layer == layer) {
-            for (kept, weights) in head.kept.iter().zip(&head.weights) {
+            for (kept, weights) in head.kept.iter().zip_eq(&head.weights) {
                 let hits = relevant.iter().filter(|key| kept.contains(key)).count() as f64;
                 precision += hits / kept.len() as f64;
                 recall += hits / 2.0;
@@ -182,9 +184,9 @@ fn kept_keys_of_two_models_are_compared() {
     let (now, before) = (traces(&one, &trial), traces(&other, &trial));
     let rows = now
         .iter()
-        .zip(&before)
+        .zip_eq(&before)
         .filter(|(now, _)| now.layer == 1)
-        .flat_map(|(now, before)| now.kept.iter().zip(&before.kept));
+        .flat_map(|(now, before)| now.kept.iter().zip_eq(&before.kept));
     let shares: Vec<f64> = rows
         .map(|(now, before)| {
             let common = now.iter().filter(|key| before.contains(key)).count() as f64;

@@ -7,6 +7,7 @@ use semfocus_fixture::Scratch;
 use semfocus_lab::surface::hessian::{self, Differences, Hessian, SharpnessError, SharpnessOptions};
 use semfocus_lab::surface::objective::Objective;
 use semfocus_lab::training::batch;
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::parameters::{named_gradients, named_parameters, set_parameters, to_f64};
 use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, train};
 use semfocus_store::{Sharpness, SharpnessRecord, TrialReader};
@@ -83,7 +84,7 @@ fn explicit_hessian(model: &Encoder, split: &Split) -> Vec<Vec<f64>> {
     for (number, (_, data)) in weights.iter().enumerate() {
         for entry in 0..data.shape().num_elements() {
             let (ahead, behind) = (gradient(number, entry, step), gradient(number, entry, -step));
-            rows.push(ahead.iter().zip(behind).map(|(ahead, behind)| (ahead - behind) / (2.0 * step)).collect());
+            rows.push(ahead.iter().zip_eq(behind).map(|(ahead, behind)| (ahead - behind) / (2.0 * step)).collect());
         }
     }
     rows
@@ -106,7 +107,7 @@ fn eigenvalues(mut matrix: Vec<Vec<f64>>) -> Vec<f64> {
                     (row[p], row[q]) = (cosine * row[p] - sine * row[q], sine * row[p] + cosine * row[q]);
                 }
                 let (upper, lower) = matrix.split_at_mut(q);
-                for (above, below) in upper[p].iter_mut().zip(&mut lower[0]) {
+                for (above, below) in upper[p].iter_mut().zip_eq(&mut lower[0]) {
                     (*above, *below) = (cosine * *above - sine * *below, sine * *above + cosine * *below);
                 }
             }
@@ -118,7 +119,7 @@ fn eigenvalues(mut matrix: Vec<Vec<f64>>) -> Vec<f64> {
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    a.iter().zip_eq(b).map(|(a, b)| a * b).sum()
 }
 
 fn norm(vector: &[f64]) -> f64 {
@@ -126,7 +127,7 @@ fn norm(vector: &[f64]) -> f64 {
 }
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+    a.iter().zip_eq(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
 }
 
 fn random(dimension: usize, seed: u64) -> Vec<f64> {
@@ -155,7 +156,7 @@ fn exact_differences_find_the_spectrum_of_the_hessian() {
         let scale = expected[0];
         println!("{mechanism}: {found:?}, expected {:?} to {:?}", &expected[..4], expected.last());
         assert_eq!(found.eigenvalues.len(), 4);
-        for ((found, residual), expected) in found.eigenvalues.iter().zip(&found.residuals).zip(&expected) {
+        for ((found, residual), expected) in found.eigenvalues.iter().zip_eq(&found.residuals).zip_eq(&expected) {
             assert!((found - expected).abs() < 1e-6 * scale, "{mechanism}: {found} instead of {expected}");
             assert!(*residual <= 1e-6 * found);
         }
@@ -212,7 +213,7 @@ fn single_precision_sees_the_same_sharpness_where_there_are_no_kinks() {
         println!("{exact:?}\n{fast:?}");
         let scale = exact.eigenvalues[0];
         let close = |a: f64, b: f64| (a - b).abs() < 0.003 * scale;
-        assert!(fast.eigenvalues.iter().zip(&exact.eigenvalues).all(|(a, b)| close(*a, *b)));
+        assert!(fast.eigenvalues.iter().zip_eq(&exact.eigenvalues).all(|(a, b)| close(*a, *b)));
         // The same random signs in both.
         assert!(close(fast.trace, exact.trace) && (fast.loss - exact.loss).abs() < 1e-6);
     }

@@ -10,6 +10,7 @@ use semfocus_core::{EpochRecord, Origin, TrialId};
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial, memory};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{HeadTensors, LayerContext, LayerShape, Mechanism, MechanismInfo, MechanismParameter, Selection};
 use semfocus_store::Checkpoint;
 
@@ -147,7 +148,7 @@ fn evaluation_with_another_attention_changes_nothing_but_evaluation() {
     let mut other = trainer(&trial("full", &["training.evaluate_as=topk:2"]));
     let (expected, records) = (train(&mut plain, 2), train(&mut other, 2));
     assert!(plain.checkpoint().tensors == other.checkpoint().tensors, "weights and state of the optimiser");
-    for (expected, record) in expected.iter().zip(&records) {
+    for (expected, record) in expected.iter().zip_eq(&records) {
         assert_eq!((expected.lr, expected.grad_norm), (record.lr, record.grad_norm));
         assert_ne!(expected.train_loss, record.train_loss);
         assert_ne!(expected.heldout_loss, record.heldout_loss);

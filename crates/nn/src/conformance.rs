@@ -37,6 +37,21 @@ impl Relevance for BothEnds {
     }
 }
 
+/// Pairs of two lists that have to be equally long.
+pub trait ZipEq: Iterator + Sized {
+    /// As [`zip`](Iterator::zip).
+    ///
+    /// # Panics
+    /// If one list is longer than the other: a comparison would leave out its end.
+    fn zip_eq<J: IntoIterator>(self, other: J) -> impl Iterator<Item = (Self::Item, J::Item)> {
+        let (one, other) = (self.collect::<Vec<_>>(), other.into_iter().collect::<Vec<_>>());
+        assert_eq!(one.len(), other.len(), "lists that are compared have the same length");
+        one.into_iter().zip(other)
+    }
+}
+
+impl<I: Iterator> ZipEq for I {}
+
 /// The kind of scores in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scores {
@@ -125,16 +140,18 @@ pub fn specs(info: &MechanismInfo, length: usize) -> Vec<String> {
     texts
 }
 
-/// Compares both forms of `spec` on `case`. A mechanism without a fast form passes, because there is nothing to compare.
+/// Compares both forms of `spec` on `case`, and returns whether there was something to compare: a mechanism without a fast form passes.
 ///
 /// # Errors
 /// A message that says what differs, and by how much.
-pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> {
+pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<bool, String> {
     let attention = registry.parse(spec).map_err(|error| error.to_string())?;
-    let Some(form) = FastForm::new(attention.mechanism.as_ref(), case.length, case.visibility) else { return Ok(()) };
+    let Some(form) = FastForm::new(attention.mechanism.as_ref(), case.length, case.visibility) else {
+        return Ok(false);
+    };
     let Attention { mechanism, spec: parsed, .. } = &attention;
     if parsed.globals >= case.length || (parsed.globals > 0 && case.visibility == Visibility::Causal) {
-        return Ok(()); // there is at least one token that is not global, and causal models have no global tokens
+        return Ok(false); // there is at least one token that is not global, and causal models have no global tokens
     }
     let device = Device::flex().autodiff();
     let weights = weights(&case, mechanism.as_ref(), &device);
@@ -164,13 +181,13 @@ pub fn check(registry: &Registry, spec: &str, case: Case) -> Result<(), String> 
     let directions = uniform(Key::new(case.seed).child(7), expected.dims(), 1.0, &device);
     let expected = gradients(&x, &weights, &expected.mul(directions.clone()).sum().backward());
     let actual = gradients(&x, &weights, &actual.mul(directions).sum().backward());
-    for ((name, expected), (_, actual)) in expected.into_iter().zip(actual) {
+    for ((name, expected), (_, actual)) in expected.into_iter().zip_eq(actual) {
         let error = distance(expected, actual);
         if error.is_nan() || error >= 3.0 * tolerance {
             return fail(&format!("gradient of {name}"), error);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Gradients of the input and of all weights, with their names.
@@ -193,7 +210,7 @@ fn gradients(x: &Tensor<3>, weights: &AttentionWeights, gradients: &Gradients) -
 fn distance<const D: usize>(expected: Tensor<D>, actual: Tensor<D>) -> f64 {
     let (expected, actual) = (expected.into_data(), actual.into_data());
     let scale = expected.iter::<f64>().fold(1.0, |largest: f64, value| largest.max(value.abs()));
-    let differences = expected.iter::<f64>().zip(actual.iter::<f64>()).map(|(a, b)| (a - b).abs());
+    let differences = expected.iter::<f64>().zip_eq(actual.iter::<f64>()).map(|(a, b)| (a - b).abs());
     differences.fold(0.0, |largest, value| if value > largest || value.is_nan() { value } else { largest }) / scale
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use common::{relevant, tokens};
 use semfocus_nn::Named;
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{
     Content, Encoder, Key, LayerContext, Mechanism, ModelConfig, Pass, Registry, Row, Selection, Visibility, parameters,
 };
@@ -195,7 +196,7 @@ fn indices(axis: usize) -> TensorData {
 }
 
 fn assert_close(found: &[f64], expected: &[f64], what: &str) {
-    let error = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let error = found.iter().zip_eq(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(error < 1e-6, "{what}: {error}");
 }
 
@@ -210,9 +211,10 @@ fn straight_through_and_its_mirror_image_exchange_forward_and_backward() {
         assert_close(&mirror, &full, "gradk forward");
         assert_close(&mirror_gradient, &top_gradient, "gradk backward");
         let (masked, masked_gradient) = of("maskedk:3");
-        let expected: Vec<f64> = full.iter().zip(&top).map(|(all, top)| if *top > 0.0 { *all } else { 0.0 }).collect();
+        let expected: Vec<f64> =
+            full.iter().zip_eq(&top).map(|(all, top)| if *top > 0.0 { *all } else { 0.0 }).collect();
         assert_close(&masked, &expected, "maskedk keeps the weights of full attention");
-        let dropped = top.iter().zip(&masked_gradient).filter(|(top, _)| **top == 0.0);
+        let dropped = top.iter().zip_eq(&masked_gradient).filter(|(top, _)| **top == 0.0);
         assert!(dropped.map(|(_, gradient)| gradient.abs()).fold(0.0, f64::max) > 1e-3, "dropped scores learn, too");
     }
 }

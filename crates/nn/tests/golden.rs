@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::optimizer::Parameter;
 use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Visibility, parameters, train};
 use serde::Deserialize;
@@ -155,7 +156,7 @@ fn assert_close(what: &str, found: &TensorData, expected: &TensorData) {
     assert_eq!(found.shape(), expected.shape(), "{what}");
     let largest = expected.iter::<f64>().fold(0.0, |largest: f64, x| largest.max(x.abs()));
     let tolerance = if largest < 1e-12 { NOISE } else { TOLERANCE * largest };
-    for (index, (found, expected)) in found.iter::<f64>().zip(expected.iter::<f64>()).enumerate() {
+    for (index, (found, expected)) in found.iter::<f64>().zip_eq(expected.iter::<f64>()).enumerate() {
         let close = (found - expected).abs() <= tolerance;
         assert!(close, "{what}[{index}] is {found}, expected {expected} (largest {largest})");
     }

@@ -4,6 +4,7 @@ mod common;
 
 use burn::tensor::Device;
 use common::{labels, tokens};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::parameters::named_parameters;
 use semfocus_nn::train::{self, Batch};
 use semfocus_nn::{
@@ -69,14 +70,14 @@ fn the_fused_form_of_every_mixture_agrees_with_the_reference() {
         let (expected_losses, expected_parameters, expected_logits) = trained(model(text, Engine::Reference), 4);
         let close = |found: &[f32], expected: &[f32], what: &str| {
             assert_eq!(found.len(), expected.len());
-            for (found, expected) in found.iter().zip(expected) {
+            for (found, expected) in found.iter().zip_eq(expected) {
                 assert!((found - expected).abs() < 2e-4, "{text}, {what}: {found}, not {expected}");
             }
         };
-        for (found, expected) in losses.iter().zip(&expected_losses) {
+        for (found, expected) in losses.iter().zip_eq(&expected_losses) {
             assert!((found - expected).abs() < 1e-4, "{text}: {losses:?}, not {expected_losses:?}");
         }
-        parameters.iter().zip(&expected_parameters).for_each(|(a, b)| close(a, b, "parameters"));
+        parameters.iter().zip_eq(&expected_parameters).for_each(|(a, b)| close(a, b, "parameters"));
         close(&logits, &expected_logits, "logits");
     }
 }
@@ -101,7 +102,7 @@ fn observers_see_the_attention_of_each_block() {
     let model = model("topk:3/full/topk:2", Engine::Fused);
     let (_, layers) =
         model.forward_observed(tokens(4, LENGTH, 4, &Device::flex()), Pass::evaluation(1, 0), &KeptCounts);
-    for (layer, kept) in layers.iter().zip([3, LENGTH, 2]) {
+    for (layer, kept) in layers.iter().zip_eq([3, LENGTH, 2]) {
         assert!(layer.sequences.iter().flatten().all(|count| *count == kept), "{kept}");
     }
 }

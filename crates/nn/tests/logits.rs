@@ -1,6 +1,9 @@
 //! `Encoder::logits`, which is for evaluation only, gives the same as `Encoder::forward`.
 
+mod common;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Quirks, Registry, Visibility};
 
 fn tokens(batch: usize, length: usize) -> Tensor<2, Int> {
@@ -12,7 +15,7 @@ fn model(mechanism: &str, change: impl Fn(&mut ModelConfig)) -> Encoder {
     let mut config = ModelConfig::new(5, 3);
     (config.d_model, config.d_mlp, config.blocks) = (32, 24, 3);
     change(&mut config);
-    Encoder::new(config, Registry::standard().parse(mechanism).unwrap(), 7, &Device::flex()).unwrap()
+    common::relevant(Encoder::new(config, Registry::standard().parse(mechanism).unwrap(), 7, &Device::flex()).unwrap())
 }
 
 fn agrees(model: &Encoder, batch: usize, length: usize, what: &str) {
@@ -21,7 +24,7 @@ fn agrees(model: &Encoder, batch: usize, length: usize, what: &str) {
     let rows = model.token_rows(tokens(batch, length));
     let found = model.logits(&rows, pass);
     assert_eq!(found.len(), expected.len());
-    for (found, expected) in found.iter().zip(&expected) {
+    for (found, expected) in found.iter().zip_eq(&expected) {
         assert!((found - expected).abs() < 2e-5 * (1.0 + expected.abs()), "{what}: {found}, not {expected}");
     }
     let with = |threads: usize| {
@@ -48,6 +51,20 @@ fn logits_are_those_of_the_forward_pass() {
     agrees(&model("full", |config| config.blocks = 0), 3, 4, "no blocks");
     let cold = |config: &mut ModelConfig| config.inverse_temperature = 3.0;
     agrees(&model("full", cold), 3, 20, "another temperature");
+}
+
+#[test]
+fn logits_of_every_mechanism_are_those_of_the_forward_pass() {
+    for mechanism in common::small_specs() {
+        for length in [1, 7, 33] {
+            agrees(&model(&mechanism, |_| {}), 5, length, &format!("{mechanism}, length {length}"));
+        }
+        agrees(&model(&mechanism, |config| config.heads = 3), 4, 9, &format!("{mechanism}, three heads"));
+        if !mechanism.contains("+g") {
+            let causal = model(&mechanism, |config| config.visibility = Visibility::Causal);
+            agrees(&causal, 5, 33, &format!("causal {mechanism}"));
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod common;
 
 use burn::tensor::{Device, Tensor};
 use common::{relevant, small_specs, tokens};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{
     AttentionSublayer, Encoder, Engine, LayerContext, LayerTrace, MlpSublayer, ModelConfig, ObservedRow, Pass,
     Registry, RowObserver, Visibility, reference,
@@ -53,7 +54,7 @@ fn trace(model: &Encoder, pass: Pass) -> (Tensor<2>, Vec<LayerTrace>) {
 }
 
 fn close(a: &[f32], b: &[f32]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5)
+    a.len() == b.len() && a.iter().zip_eq(b).all(|(a, b)| (a - b).abs() < 1e-5)
 }
 
 /// The rows of a layer, from its tensors.
@@ -88,14 +89,14 @@ fn observed_rows_are_those_of_the_trace() {
             let logits: Vec<f32> = logits.to_data().iter::<f32>().collect();
             assert!(close(&logits, &expected_logits.to_data().iter::<f32>().collect::<Vec<f32>>()), "{spec}");
             assert_eq!((layers.len(), expected.len()), (3, 3));
-            for (layer, expected) in layers.into_iter().zip(&expected) {
+            for (layer, expected) in layers.into_iter().zip_eq(&expected) {
                 let (min, expected_min) = (layer.min_deviations, expected.min_deviations);
-                assert!(min.iter().zip(expected_min).all(|(a, b)| (a - b).abs() < 1e-5), "{spec}: {min:?}");
+                assert!(min.iter().zip_eq(expected_min).all(|(a, b)| (a - b).abs() < 1e-5), "{spec}: {min:?}");
                 assert_eq!(layer.sequences.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [0, 1, 2]);
                 let found: Vec<Row> = layer.sequences.into_iter().flat_map(|(_, rows)| rows).collect();
                 let expected = rows(expected);
                 assert_eq!(found.len(), expected.len());
-                for (found, expected) in found.iter().zip(&expected) {
+                for (found, expected) in found.iter().zip_eq(&expected) {
                     assert_eq!((found.place, &found.kept), (expected.place, &expected.kept), "{spec} {engine:?}");
                     assert!(close(&found.scores, &expected.scores), "{spec} {engine:?}: {found:?}, not {expected:?}");
                     assert!(close(&found.weights, &expected.weights), "{spec} {engine:?}: {found:?}, not {expected:?}");
@@ -116,7 +117,7 @@ fn a_trace_may_start_at_any_block_and_has_no_dropout() {
     let (weights, mechanism) = (&whole.blocks[0].attention, whole.attention().of_block(0).mechanism.as_ref());
     let context = LayerContext::new(0, pass.layer(0), 0, Visibility::All);
     let (after, _) = reference::attention(x.clone(), &AttentionSublayer { mechanism, weights, settings, context });
-    for (x, found) in [&x, &after].into_iter().zip(layers[0].min_deviations) {
+    for (x, found) in [&x, &after].into_iter().zip_eq(layers[0].min_deviations) {
         let expected: f64 = x.clone().var_bias(2).sqrt().min().into_scalar();
         assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
     }

@@ -4,6 +4,7 @@ mod common;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use common::tokens;
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{Encoder, Engine, ModelConfig, Pass, Quirks, Registry};
 
 fn logits(engine: Engine, quirks: Quirks, mechanism: &str, tokens: Tensor<2, Int>, pass: Pass) -> Vec<f32> {
@@ -22,7 +23,7 @@ fn logits(engine: Engine, quirks: Quirks, mechanism: &str, tokens: Tensor<2, Int
 }
 
 fn close(a: &[f32], b: &[f32]) -> bool {
-    a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5)
+    a.iter().zip_eq(b).all(|(a, b)| (a - b).abs() < 1e-5)
 }
 
 const ENGINES: [Engine; 2] = [Engine::Fused, Engine::Reference];

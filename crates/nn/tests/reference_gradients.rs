@@ -5,6 +5,7 @@ mod common;
 
 use burn::tensor::{Device, TensorData};
 use common::{labels, loss_of, relevant, small_specs, tokens};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::parameters::NamedGradients;
 use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, parameters, train};
 
@@ -121,7 +122,7 @@ fn mechanisms_share_their_initial_weights() {
     };
     let full = values("full", 7);
     for spec in small_specs() {
-        for ((name, a), (other_name, b)) in full.iter().zip(values(&spec, 7)) {
+        for ((name, a), (other_name, b)) in full.iter().zip_eq(values(&spec, 7)) {
             assert_eq!(*name, other_name);
             // Global tokens add rows at the end of the embedding and change nothing else.
             assert_eq!(a[..], b[..a.len()], "{spec}: {name}");
@@ -129,7 +130,7 @@ fn mechanisms_share_their_initial_weights() {
     }
     let other = values("full", 8);
     assert!(
-        full.iter().zip(&other).all(|(a, b)| a.1 != b.1 || a.0 == "classifier.bias"),
+        full.iter().zip_eq(&other).all(|(a, b)| a.1 != b.1 || a.0 == "classifier.bias"),
         "another seed, other weights"
     );
     let bound = |name: &str| full.iter().find(|(n, _)| n == name).unwrap().1.iter().fold(0f32, |m, x| m.max(x.abs()));
@@ -156,14 +157,14 @@ fn a_trace_shows_what_attention_did() {
             assert_eq!(trace.scores.dims(), [batch, 2, length, length]);
             let kept: Vec<bool> = trace.kept.into_data().iter::<bool>().collect();
             let weights: Vec<f32> = trace.weights.into_data().iter::<f32>().collect();
-            for (kept, weights) in kept.chunks(length).zip(weights.chunks(length)) {
+            for (kept, weights) in kept.chunks(length).zip_eq(weights.chunks(length)) {
                 let sum = weights.iter().sum::<f32>();
                 let is_normal = !["sigmoid", "relu", "maskedk:2", "differential"].contains(&spec.as_str());
                 assert!(!is_normal || (sum - 1.0).abs() < 1e-5, "{spec}: {sum}");
                 let has_all = !["relu", "sparsemax", "entmax", "differential"].contains(&spec.as_str());
                 let is_right =
                     |kept: bool, weight: f32| if has_all { kept == (weight > 0.0) } else { kept || weight == 0.0 };
-                assert!(kept.iter().zip(weights).all(|(&kept, &weight)| is_right(kept, weight)), "{spec}");
+                assert!(kept.iter().zip_eq(weights).all(|(&kept, &weight)| is_right(kept, weight)), "{spec}");
             }
         }
     }

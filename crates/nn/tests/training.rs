@@ -3,6 +3,7 @@
 mod common;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::optimizer::{LrFactors, Rule};
 use semfocus_nn::parameters::NamedGradients;
 use semfocus_nn::{Encoder, Engine, Key, ModelConfig, Named, OptimizerConfig, Pass, Registry, StandardOptimizer};
@@ -107,7 +108,7 @@ fn reference_engine_trains_a_random_mechanism_like_the_fused_one() {
         |engine| ModelConfig { d_model: 16, d_mlp: 16, blocks: 2, dropout: 0.1, engine, ..ModelConfig::new(2, 2) };
     let (_, fused) = run(config(Engine::Fused), "randomk:5", 40, 20);
     let (_, reference) = run(config(Engine::Reference), "randomk:5", 40, 20);
-    for (a, b) in fused.iter().zip(&reference) {
+    for (a, b) in fused.iter().zip_eq(&reference) {
         assert!((a - b).abs() < 1e-4, "{fused:?} {reference:?}");
     }
 }
@@ -135,7 +136,7 @@ fn a_step_with_factors_is_as_computed_by_hand() {
     let mut optimizer = StandardOptimizer::new(OptimizerConfig { lr_factors, ..OptimizerConfig::default() });
     let (after, _) = train::step(model, &mut optimizer, batch, pass, 0.1, f64::INFINITY);
     let mut moved = 0;
-    for ((name, before), (_, after)) in before.iter().zip(values(&after)) {
+    for ((name, before), (_, after)) in before.iter().zip_eq(values(&after)) {
         let gradient = gradients.iter().find_map(|(of, gradient)| gradient.filter(|_| of == name)).unwrap();
         let factor = match name.as_str() {
             "embedding" => 0.0,
@@ -144,7 +145,7 @@ fn a_step_with_factors_is_as_computed_by_hand() {
             _ => 1.0,
         };
         let rate = (0.1 * factor) as f32;
-        for ((before, after), gradient) in before.iter().zip(after).zip(gradient) {
+        for ((before, after), gradient) in before.iter().zip_eq(after).zip_eq(gradient) {
             // The step sums the gradients in another order than autodiff.
             let expected = before - rate * gradient;
             assert!((after - expected).abs() < 1e-6, "{name}: {after}, not {expected}");
@@ -167,7 +168,7 @@ fn frozen_parameters_keep_their_bits_and_the_others_learn() {
             (model, _) =
                 train::step(model, &mut optimizer, even_pairs(step, 25, 10), Pass::training(1, step), 0.01, 0.5);
         }
-        for ((name, before), (_, after)) in before.iter().zip(values(&model)) {
+        for ((name, before), (_, after)) in before.iter().zip_eq(values(&model)) {
             let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
             let is_frozen = frozen.iter().any(|part| name.split('.').any(|other| other == *part));
             assert_eq!(bits(before) == bits(&after), is_frozen, "{name}, {rule:?} with momentum {momentum}");

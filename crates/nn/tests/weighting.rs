@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Tensor};
 use common::{labels, tokens};
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::mechanisms::TopK;
 use semfocus_nn::{
     Attention, Content, Encoder, Engine, FastForm, LayerContext, Mechanism, MechanismInfo, ModelConfig, Pass, Registry,
@@ -63,7 +64,7 @@ fn own_weights_are_used_by_both_engines() {
     let (expected, expected_gradients) = run("uniform", Engine::Reference);
     let (loss, gradients) = run("uniform", Engine::Fused);
     assert!((loss - expected).abs() < 1e-6, "{loss}, not {expected}");
-    for (found, expected) in gradients.iter().zip(&expected_gradients) {
+    for (found, expected) in gradients.iter().zip_eq(&expected_gradients) {
         assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
     }
     // With softmax weights the same keys give another loss: the comparison can fail.
@@ -96,8 +97,8 @@ fn learned_numbers_are_parameters_like_any_other() {
     let model = parameters::set_parameters(model, named.clone()).unwrap();
     let batch = train::Batch { tokens: tokens(5, 12, 4, &device), labels: labels(5, 3, &device) };
     let (model, _) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1e3);
-    for ((name, before), (_, after)) in named.iter().zip(parameters::named_parameters(&model)) {
-        let moved = before.iter::<f32>().zip(after.iter::<f32>()).any(|(before, after)| before != after);
+    for ((name, before), (_, after)) in named.iter().zip_eq(parameters::named_parameters(&model)) {
+        let moved = before.iter::<f32>().zip_eq(after.iter::<f32>()).any(|(before, after)| before != after);
         // The key bias shifts all scores of a query alike, which entmax does not see.
         assert_eq!(moved, !name.ends_with("key.bias"), "{name}");
     }

@@ -12,6 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::theory::lipschitz::{LayerFactors, LayerStatistics, Profile, max_slope};
 use semfocus_lab::spectrum::norms::model_norms;
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{
     Activation, AttentionSublayer, Encoder, Engine, LayerContext, MlpSublayer, ModelConfig, Pass, Registry, parameters,
     reference, train,
@@ -190,7 +191,7 @@ fn values_of(model: &Encoder) -> Values {
 }
 
 fn with_values(model: &Encoder, values: &Values) -> Encoder {
-    let named = parameters::named_parameters(model).into_iter().zip(values);
+    let named = parameters::named_parameters(model).into_iter().zip_eq(values);
     let named: Vec<_> =
         named.map(|((name, data), values)| (name, TensorData::new(values.clone(), data.shape().clone()))).collect();
     parameters::set_parameters(model.clone(), named).unwrap()
@@ -199,8 +200,8 @@ fn with_values(model: &Encoder, values: &Values) -> Encoder {
 /// Moves along a direction.
 fn moved(model: &Encoder, direction: &Values, step: f64) -> Encoder {
     let mut values = values_of(model);
-    for (values, direction) in values.iter_mut().zip(direction) {
-        values.iter_mut().zip(direction).for_each(|(value, along)| *value += step * along);
+    for (values, direction) in values.iter_mut().zip_eq(direction) {
+        values.iter_mut().zip_eq(direction).for_each(|(value, along)| *value += step * along);
     }
     with_values(model, &values)
 }
@@ -213,7 +214,7 @@ fn norm(values: &Values) -> f64 {
 fn within(group: Group, model: &Encoder, direction: &Values) -> Option<Values> {
     let names = parameters::named_parameters(model);
     let mut part = direction.clone();
-    for (values, (name, _)) in part.iter_mut().zip(&names) {
+    for (values, (name, _)) in part.iter_mut().zip_eq(&names) {
         if !group.holds(name) {
             values.fill(0.0);
         }
@@ -255,7 +256,7 @@ impl Point {
 }
 
 fn worse(a: &[LayerStatistics], b: &[LayerStatistics]) -> Vec<LayerStatistics> {
-    a.iter().zip(b).map(|(a, b)| a.worse(*b)).collect()
+    a.iter().zip_eq(b).map(|(a, b)| a.worse(*b)).collect()
 }
 
 fn held(statistics: &[LayerStatistics]) -> Vec<LayerStatistics> {
@@ -280,5 +281,5 @@ fn floats<const D: usize>(tensor: &Tensor<D>) -> Vec<f64> {
 
 /// The Frobenius norm of a difference.
 fn distance<const D: usize>(a: &Tensor<D>, b: &Tensor<D>) -> f64 {
-    floats(a).iter().zip(floats(b)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    floats(a).iter().zip_eq(floats(b)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }

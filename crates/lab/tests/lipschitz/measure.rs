@@ -2,6 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 use semfocus_analysis::theory::lipschitz::LayerStatistics;
+use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{Attention, AttentionTrace, Encoder, Family, Pass};
 
 /// The statistics of every layer for `tokens`, `[batch, length]`, without dropout.
@@ -62,9 +63,9 @@ impl Worst {
         let scores: Vec<f64> = trace.scores.clone().into_data().iter::<f64>().map(|score| sign * score).collect();
         let kept: Vec<bool> = trace.kept.clone().into_data().iter::<bool>().collect();
         let mut worst = Worst { min_kept: keys, max_kept: 0, dispersion: 0.0, separation: None, sinks: 0 };
-        for (scores, kept) in scores.chunks_exact(keys).zip(kept.chunks_exact(keys)) {
+        for (scores, kept) in scores.chunks_exact(keys).zip_eq(kept.chunks_exact(keys)) {
             let of = |wanted: bool| {
-                scores.iter().zip(kept).filter(move |(_, kept)| **kept == wanted).map(|(score, _)| *score)
+                scores.iter().zip_eq(kept).filter(move |(_, kept)| **kept == wanted).map(|(score, _)| *score)
             };
             let (min, max) = (of(true).fold(f64::INFINITY, f64::min), of(true).fold(f64::NEG_INFINITY, f64::max));
             let count = of(true).count();

@@ -13,7 +13,7 @@ fn the_loss_is_never_steeper_in_parameters() {
         let mut random = ChaCha8Rng::seed_from_u64(case.seed);
         for group in Group::all(case.blocks) {
             let Some(along) = within(group, &start.model, &slope) else { continue };
-            let steepness: f64 = slope.iter().flatten().zip(along.iter().flatten()).map(|(a, b)| a * b).sum();
+            let steepness: f64 = slope.iter().flatten().zip_eq(along.iter().flatten()).map(|(a, b)| a * b).sum();
             tally.check(&format!("{} gradient", group.kind()), steepness, group.bound(&local), &(&case, group));
             let random = within(group, &start.model, &random_like(&slope, &mut random)).unwrap();
             for (direction, step) in [(&along, 1e-4), (&along, 0.5), (&along, -3.0), (&random, 1e-2), (&random, 1.0)] {
@@ -140,9 +140,9 @@ fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b:
     let factors = LayerFactors::new(&norms, 0, &statistics(a).worse(statistics(b)), tokens);
     let change = |group: Group| {
         let names = parameters::named_parameters(a.0);
-        let pairs = values_of(a.0).into_iter().zip(values_of(b.0)).zip(&names);
+        let pairs = values_of(a.0).into_iter().zip_eq(values_of(b.0)).zip_eq(&names);
         let held = pairs.filter(|(_, (name, _))| group.holds(name));
-        norm(&held.map(|((a, b), _)| a.iter().zip(b).map(|(a, b)| a - b).collect()).collect())
+        norm(&held.map(|((a, b), _)| a.iter().zip_eq(b).map(|(a, b)| a - b).collect()).collect())
     };
     let moved = distance(a.1, b.1);
     let per_token = (tokens as f64).sqrt();
@@ -190,7 +190,7 @@ fn bounds_of_one_block_are_not_absurdly_loose() {
         let local = Profile::new(&point.norms, &held(&point.statistics), case.length);
         for group in Group::all(1) {
             let Some(along) = within(group, &point.model, &slope) else { continue };
-            let steepness: f64 = slope.iter().flatten().zip(along.iter().flatten()).map(|(a, b)| a * b).sum();
+            let steepness: f64 = slope.iter().flatten().zip_eq(along.iter().flatten()).map(|(a, b)| a * b).sum();
             ratios.entry(group.kind()).or_default().push(10f64.powf(group.bound(&local)) / steepness);
         }
     }
@@ -243,7 +243,7 @@ fn slopes_of_activations_are_bounded_closely() {
         let max = values.windows(2).map(|pair| (pair[1] - pair[0]).abs() / step).fold(0.0, f64::max);
         let bound = max_slope(activation);
         assert!(max <= bound + 1e-9 && max > bound - 1e-5, "{activation:?}: {max}, {bound}");
-        let no_larger = values.iter().zip(&points).all(|(value, point)| value.abs() <= point.abs());
+        let no_larger = values.iter().zip_eq(&points).all(|(value, point)| value.abs() <= point.abs());
         assert!(no_larger, "{activation:?} never exceeds its argument");
     }
 }
