@@ -8,9 +8,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{SMALL, Scratch, assert_same_bits, semfocus, signal, start, trials};
+use semfocus_core::EpochRecord;
+use semfocus_fixture::{self as fixture, Fixture};
+use semfocus_store::State;
+
+use common::transcript::Transcript;
+use common::{SMALL, Scratch, assert_same_bits, semfocus, signal, start, trials, wait_until};
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_semfocus"));
@@ -58,15 +62,11 @@ fn a_lost_connection_saves_and_nohup_goes_on() {
     let scratch = Scratch::new("hang-up");
     let file = scratch.file("small.toml", &SMALL.replace("train = 400", "train = 4000"));
     let wait_for_a_checkpoint = |dir: &str| {
-        let began = Instant::now();
-        let has_one = |dir: &str| {
+        let has_one = || {
             Path::new(dir).join("trials").is_dir()
                 && trials(dir).iter().any(|trial| trial.join("last.safetensors").exists())
         };
-        while !has_one(dir) {
-            assert!(began.elapsed() < Duration::from_secs(60), "no checkpoint yet");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("there is a checkpoint", has_one);
     };
     let dir = scratch.path("hung-up");
     let child = start(&["run", &file, "-o", &dir]);
@@ -76,7 +76,6 @@ fn a_lost_connection_saves_and_nohup_goes_on() {
     // Tests that are run with nohup pass on that it is ignored.
     if !ignores_hang_ups() {
         assert_eq!(output.status.code(), Some(130), "{:?}", output.status.signal());
-        assert!(String::from_utf8_lossy(&output.stderr).contains("progress is saved. To resume: "));
     }
 
     let dir = scratch.path("nohup");
@@ -112,66 +111,64 @@ fn what_does_not_fit_fails_alone_with_a_message() {
     let text = text.replace("d_model = 16\n", "").replace("[model]", "[grid]\nmodel.d_model = [16, 65536]\n[model]");
     let file = scratch.file("large.toml", &text.replace("d_mlp = 16", "d_mlp = 65536"));
     let dir = scratch.path("run");
-    let began = Instant::now();
     let output = semfocus(&["run", &file, "-o", &dir, "--yes"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("of memory, and the machine has "), "{}", output.stderr);
-    assert!(output.stderr.contains("2 of 4 trials done"), "{}", output.stderr);
-    assert!(began.elapsed() < Duration::from_secs(120));
-    let status = semfocus(&["status", &dir]);
-    assert!(status.stdout.contains("failed"), "{}", status.stdout);
+    let status: serde_json::Value = serde_json::from_str(&semfocus(&["status", &dir, "--json"]).stdout).unwrap();
+    assert_eq!((&status["done"], &status["failed"]), (&2.into(), &2.into()), "{status}");
+    let failed = status["list"].as_array().unwrap().iter().filter(|trial| trial["state"] == "failed");
+    let messages: Vec<&str> = failed.filter_map(|trial| trial["message"].as_str()).collect();
+    assert!(messages.len() == 2 && messages.iter().all(|message| message.contains("memory")), "{messages:?}");
 }
 
 #[test]
 fn absurd_sizes_are_refused_with_the_limit() {
     let scratch = Scratch::new("absurd");
-    for (setting, limit) in [
-        ("model.d_model=100000", "from 1 to 65536"),
-        ("model.heads=1000000000000", "from 1 to 1000"),
-        ("model.blocks=1000000", "from 0 to 1000"),
-        ("model.d_head=9223372036854775807", "from 1 to 65536"),
-        ("training.epochs=9223372036854775807", "from 1 to 1000000"),
-        ("data.length=1000000000", "lengths go up to 100000"),
+    let mut messages = Transcript::new(&scratch);
+    for setting in [
+        "model.d_model=100000",
+        "model.heads=1000000000000",
+        "model.blocks=1000000",
+        "model.d_head=9223372036854775807",
+        "training.epochs=9223372036854775807",
+        "data.length=1000000000",
     ] {
-        let output = semfocus(&["run", "even-pairs", "-s", setting, "-n"]);
-        assert_eq!(output.code, 2, "{setting}: {}", output.stderr);
-        assert!(output.stderr.contains(limit), "{setting}: {}", output.stderr);
+        messages.refuse(2, &[&["run", "even-pairs", "-s", setting, "-n"]]);
     }
     let list = |count: usize| (1..=count).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
     let thousand = list(1000);
     let mechanisms: Vec<String> = (1..=60_000).map(|size| format!("\"topk:{size}\"")).collect();
     let name = "x".repeat(3_000_000);
-    for (what, text, message) in [
+    for (what, text) in [
         (
             "a grid",
             format!("[grid]\ndata.train = [{thousand}]\ndata.held_out = [{thousand}]\nmodel.d_mlp = [{thousand}]\n"),
-            "trials, and a run has at most 50000",
         ),
-        ("seeds", format!("seeds = [{}]\n", list(200_000)), "trials, and a run has at most 50000"),
-        ("a list", format!("[grid]\ndata.train = [{}]\n", list(100_000)), "trials, and a run has at most 50000"),
-        ("mechanisms", format!("mechanisms = [{}]\n", mechanisms.join(", ")), "trials, and a run has at most 50000"),
-        ("a name", format!("{name} = 3\n"), "unknown setting `xxx"),
+        ("seeds", format!("seeds = [{}]\n", list(200_000))),
+        ("a list", format!("[grid]\ndata.train = [{}]\n", list(100_000))),
+        ("mechanisms", format!("mechanisms = [{}]\n", mechanisms.join(", "))),
+        ("a name", format!("{name} = 3\n")),
     ] {
         let file = scratch.file("large.toml", &format!("task = \"parity\"\n{text}"));
-        let began = Instant::now();
-        let output = semfocus(&["run", &file, "-n"]);
-        assert_eq!(output.code, 2, "{what}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{what}: {:.300}", output.stderr);
+        // About a second of computing; much less than the minute that quadratic lists take.
+        let script = "ulimit -t 15; exec \"$0\" run \"$1\" -n";
+        let output = Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_semfocus"), &file]).output().unwrap();
+        let output = common::cluster::read(output);
+        assert_eq!(output.code, 2, "{what}: {:.300}", output.stderr);
         assert!(output.stderr.len() < 2000, "{what}: the message has {} bytes", output.stderr.len());
-        // About a second; much less than the minute that quadratic lists take.
-        assert!(began.elapsed() < Duration::from_secs(15), "{what}");
+        messages.add(&format!("run, with too large {what}"), &output);
     }
+    messages.check("run-refused-sizes");
 }
 
 #[test]
 fn names_stay_in_the_folder_of_runs() {
     let scratch = Scratch::new("names");
+    let mut messages = Transcript::new(&scratch);
     for name in ["../../x", "/abs", "..", "a/b", "", "a\\u001b[2Jb"] {
-        let file = scratch.file("named.toml", &format!("name = \"{name}\"\n{SMALL}"));
-        let output = semfocus(&["run", &file]);
-        assert_eq!(output.code, 2, "{name}: {}", output.stderr);
-        assert!(output.stderr.contains("cannot be the name of a folder"), "{name}: {}", output.stderr);
+        scratch.file("named.toml", &format!("name = \"{name}\"\n{SMALL}"));
+        messages.refuse(2, &[&["run", "named.toml"]]);
     }
+    messages.check("run-refused-names");
 }
 
 #[test]
@@ -223,30 +220,19 @@ fn raw(arguments: &[&str]) -> Output {
 #[test]
 fn times_too_short_to_measure_can_be_compared() {
     let scratch = Scratch::new("no-time");
-    let text = SMALL.replace("epochs = 12", "epochs = 2\nstop_when = \"train_accuracy >= 0.01\"");
-    let file = scratch.file("fast.toml", &text);
+    let request = semfocus_core::Request { experiment: scratch.file("small.toml", SMALL), ..Default::default() };
+    let experiment = semfocus_core::Experiment::resolve(&request, &semfocus_core::AnyName).unwrap();
     let dir = scratch.path("run");
-    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-q"]).code, 0);
-    // The record as it would be on a machine that takes no time, in a format without checksums.
-    for trial in trials(&dir) {
-        let text = std::fs::read_to_string(trial.join("epochs.csv")).unwrap();
-        let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-        let line = |(number, line): (usize, &str)| {
-            let fields = line.split(',').zip(&columns).filter(|(_, name)| **name != "check");
-            let fields = fields.map(|(field, name)| match *name {
-                "seconds" if number > 0 => "0.000",
-                "format" if number > 0 => "2",
-                _ => field,
-            });
-            fields.collect::<Vec<_>>().join(",") + "\n"
-        };
-        let earlier = text.lines().filter(|line| !line.starts_with("0,"));
-        let text: String = earlier.enumerate().map(line).collect();
-        std::fs::write(trial.join("epochs.csv"), text).unwrap();
-    }
-    let output = semfocus(&["compare", &dir, "--goal", "train_accuracy >= 0.01"]);
+    // The record as it would be on a machine that takes no time.
+    let store = fixture::store(Path::new(&dir), &experiment, |_| {
+        let records = (1..=12).map(|epoch| EpochRecord { seconds: 0.0, ..fixture::jump(epoch, Some(2), 0.99) });
+        Some(Fixture { records: records.collect(), state: State::Finished, probes: Vec::new() })
+    });
+    store.unwrap();
+    let output = semfocus(&["compare", &dir, "--json"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("topk:3"), "{}", output.stdout);
+    let rows: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&rows["list"][1]["mechanism"], &rows["list"][1]["reached"]), (&"topk:3".into(), &2.into()), "{rows}");
 }
 
 #[test]

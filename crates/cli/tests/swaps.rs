@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use common::{SMALL, Scratch, assert_same_bits, epochs, semfocus, signal, start, trials};
+use common::transcript::Transcript;
+use common::{SMALL, Scratch, assert_same_bits, epochs, run_with_signals, semfocus, signal, start, trials};
 
 /// Six epochs, with stages, blocks that differ, and an evaluation of its own.
 fn swapped() -> String {
@@ -24,49 +25,16 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// Runs a command again and again until it is done. It gets a signal some milliseconds after it has recorded an epoch: in the middle
-/// of the next one, or while its probes and checkpoints are written.
-fn run_with_signals(command: &[&str], dir: &str, name: &str) {
-    let recorded = || {
-        let folders = if Path::new(dir).join("trials").exists() { trials(dir) } else { Vec::new() };
-        let lines = folders.iter().filter_map(|trial| std::fs::read_to_string(trial.join("epochs.csv")).ok());
-        lines.map(|text| text.lines().count()).sum::<usize>()
-    };
-    for round in 0u64.. {
-        let before = recorded();
-        let mut child = start(command);
-        while recorded() <= before + 1 && child.try_wait().unwrap().is_none() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        std::thread::sleep(Duration::from_millis(round * 7 % 16));
-        if child.try_wait().unwrap().is_none() {
-            signal(&child, name);
-        }
-        let output = child.wait_with_output().unwrap();
-        match output.status.code() {
-            Some(0) => {
-                assert!(round >= 2, "it was stopped several times");
-                return;
-            }
-            // Killed, or interrupted with a checkpoint within an epoch.
-            None | Some(130) => {}
-            code => panic!("{code:?}: {}", String::from_utf8_lossy(&output.stderr)),
-        }
-    }
-}
-
 #[test]
-fn a_run_with_stages_that_is_killed_and_resumed_gives_the_same_bits() {
-    let scratch = Scratch::new("swaps-kills");
+fn a_run_with_stages_that_is_stopped_and_resumed_gives_the_same_bits() {
+    let scratch = Scratch::new("swaps-stops");
     let file = scratch.file("small.toml", &swapped());
-    let (expected, dir) = (scratch.path("undisturbed"), scratch.path("KILL"));
+    let (expected, dir) = (scratch.path("undisturbed"), scratch.path("stopped"));
     let output = semfocus(&["run", &file, "-o", &expected, "-j", "1"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    for name in ["INT", "KILL"] {
-        let dir = scratch.path(name);
-        run_with_signals(&["run", &file, "-o", &dir, "-j", "2"], &dir, name);
-        assert_same_bits(&expected, &dir);
-    }
+    let codes = run_with_signals(&["run", &file, "-o", &dir, "-j", "2"], &dir, "INT", 2);
+    assert!(codes.len() > 2, "it was stopped several times: {codes:?}");
+    assert_same_bits(&expected, &dir);
     // Up to the first switch it is the trial with full attention, evaluated in the same way; the file of the last probe is there.
     let (a, b) = (&trials(&dir)[0], &trials(&dir)[1]);
     assert_eq!(epochs(a)[..3], epochs(b)[..3]);
@@ -82,8 +50,8 @@ fn a_run_with_stages_that_is_killed_and_resumed_gives_the_same_bits() {
         let output = semfocus(&arguments);
         assert_eq!(output.code, 0, "{command}: {}", output.stderr);
     }
-    let plan = semfocus(&["run", &file, "-n", "-o", &scratch.path("plan")]);
-    assert!(plan.stdout.contains("full@0,topk:3/full@2,topk:3@4 "), "{}", plan.stdout);
+    let plan = json(&["run", &file, "-n", "-o", &scratch.path("plan")]);
+    assert_eq!(plan["list"][1]["mechanism"], "full@0,topk:3/full@2,topk:3@4", "{plan}");
 }
 
 /// A finished run of one trial of four epochs, and its trial.
@@ -121,11 +89,6 @@ fn stored_weights_go_on_under_another_mechanism() {
     assert_eq!(shown["settings"]["training"]["from"].as_str(), Some(reference.as_str()));
     assert_eq!(json(&["status", &expected])["list"][0]["origin"].as_str(), Some(reference.as_str()));
     assert!(json(&["show", trial.to_str().unwrap()])["origin"].is_null());
-    let text = semfocus(&["show", trials(&expected)[0].to_str().unwrap()]).stdout;
-    assert!(
-        text.contains(&format!("starts with the weights of trial {id}\n           after epoch 2 (checksum")),
-        "{text}"
-    );
     let report = std::fs::read_to_string(Path::new(&expected).join("report.html")).unwrap();
     assert!(report.contains(&id) && report.contains(weights));
     // The weights matter: the same trials from the initial weights have other losses.
@@ -146,7 +109,7 @@ fn stored_weights_go_on_under_another_mechanism() {
     signal(&child, "KILL");
     child.wait_with_output().unwrap();
     std::fs::rename(&dir, scratch.path("gone")).unwrap();
-    assert!(run(&disturbed).stderr.contains("is not a trial"), "the source is gone");
+    assert_eq!(run(&disturbed).code, 1, "the source is gone");
     let resumed = semfocus(&["run", &disturbed]);
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);
     assert_same_bits(&expected, &disturbed);
@@ -161,37 +124,37 @@ fn stored_weights_go_on_under_another_mechanism() {
     let mut bytes = std::fs::read(&copy).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&copy, bytes).unwrap();
-    let verified = semfocus(&["verify", &disturbed]);
-    assert_ne!(verified.code, 0);
-    assert!(format!("{}{}", verified.stdout, verified.stderr).contains("origins"), "{}", verified.stdout);
+    let verified = semfocus(&["verify", &disturbed, "--json"]);
+    assert_eq!(verified.code, 3, "{}", verified.stderr);
+    let verified: Value = serde_json::from_str(&verified.stdout).unwrap();
+    assert!(verified["damage"].to_string().contains("origins"), "{verified}");
 }
 
 #[test]
 fn stored_weights_that_cannot_be_used_are_explained() {
     let scratch = Scratch::new("swaps-wrong");
-    let (file, dir, trial) = source(&scratch, &[]);
-    let trial = trial.to_str().unwrap();
-    let message = |from: &str, options: &[&str]| {
-        let run = scratch.path("run");
-        let output = semfocus(&[&["run", &file, "--from", from, "-o", &run], options].concat());
-        assert_ne!(output.code, 0, "{from}: {}", output.stderr);
-        assert!(!Path::new(&run).exists(), "nothing was begun");
-        output.stderr
-    };
-    assert!(message("nowhere/a7b4@2", &[]).contains("nowhere/a7b4 is not a trial"));
-    assert!(message(&format!("{dir}/zz"), &[]).contains("is not a trial"));
-    assert!(message(&dir, &[]).contains("is a run; name one of its trials"));
-    let wrong = message(&format!("{trial}@9"), &[]);
-    assert!(wrong.contains("it has no weights from after epoch 9; it has those from after epoch"), "{wrong}");
-    assert!(wrong.contains("probe_every"), "{wrong}");
-    assert!(message(&format!("{trial}@two"), &[]).contains("`two` is not an epoch"));
-    let wrong = message(trial, &["-s", "model.d_mlp=20"]);
-    assert!(wrong.contains("`blocks.0.mlp.hidden.weight` has shape [16, 16], the model needs [16, 20]"), "{wrong}");
-    assert!(message(trial, &["-s", "model.blocks=3"]).contains("they are those of 2 blocks, and the model has 3"));
+    let (_, _, trial) = source(&scratch, &[]);
+    let id = trial.file_name().unwrap().to_str().unwrap();
+    let trial = format!("source/{id}");
+    let [last, wrong] = ["9", "two"].map(|epoch| format!("{trial}@{epoch}"));
+    let mut messages = Transcript::new(&scratch);
+    let run = |from, more: &[&'static str]| [&["run", "small.toml", "-o", "run", "--from", from], more].concat();
+    for (from, more) in [
+        ("nowhere/a7b4@2", &[][..]),
+        ("source/zz", &[]),
+        ("source", &[]),
+        (&last, &[]),
+        (&wrong, &[]),
+        (&trial, &["-s", "model.d_mlp=20"]),
+        (&trial, &["-s", "model.blocks=3"]),
+    ] {
+        let output = messages.run(&run(from, more));
+        assert!(output.code != 0 && output.stdout.is_empty(), "{from}: {}", output.stdout);
+        assert!(!Path::new(&scratch.path("run")).exists(), "nothing was begun");
+    }
     // Other seeds are possible, and said to be doubtful.
-    let plan = semfocus(&["run", &file, "--from", trial, "--seeds", "2", "-n", "-o", &scratch.path("run")]);
-    let text = plan.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(plan.code == 0 && text.contains("were trained with seed"), "{text}{}", plan.stderr);
-    let best = semfocus(&["run", &file, "--from", &format!("{trial}@best"), "-n", "-o", &scratch.path("run")]);
-    assert!(best.code == 0 && best.stdout.contains("training.from"), "{}", best.stderr);
+    assert_eq!(messages.run(&run(&trial, &["--seeds", "2", "-n"])).code, 0);
+    messages.check("run-from");
+    let best = json(&["run", &scratch.path("small.toml"), "--from", &scratch.path(&format!("{trial}@best")), "-n"]);
+    assert!(best["changed"].to_string().contains("training.from"), "{best}");
 }

@@ -101,7 +101,11 @@ impl<'a> Cluster<'a> {
 
 /// What a program gave that was started before.
 pub(crate) fn output(child: Child) -> Output {
-    let output = child.wait_with_output().unwrap();
+    read(child.wait_with_output().unwrap())
+}
+
+/// The same of a program that has ended.
+pub(crate) fn read(output: std::process::Output) -> Output {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = output.status.code().expect("the program ends by itself");
     Output { code, stdout: text(output.stdout), stderr: text(output.stderr) }

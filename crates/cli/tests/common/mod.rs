@@ -205,6 +205,36 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(status.expect("there is a kill command").success());
 }
 
+/// Runs a command again and again until it is done, and gives its exit codes. It gets a signal each time when it has recorded this
+/// many epochs more, some milliseconds later: in the middle of the next one, or while its files are written.
+pub(crate) fn run_with_signals(command: &[&str], dir: &str, name: &str, epochs: usize) -> Vec<Option<i32>> {
+    let recorded = || {
+        let folders = if Path::new(dir).join("trials").exists() { trials(dir) } else { Vec::new() };
+        let lines = folders.iter().filter_map(|trial| std::fs::read_to_string(trial.join("epochs.csv")).ok());
+        lines.map(|text| text.lines().count()).sum::<usize>()
+    };
+    let mut codes = Vec::new();
+    loop {
+        let before = recorded();
+        let mut child = start(command);
+        while recorded() < before + epochs && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(codes.len() as u64 * 7 % 16));
+        if child.try_wait().unwrap().is_none() {
+            signal(&child, name);
+        }
+        let output = child.wait_with_output().unwrap();
+        codes.push(output.status.code());
+        match output.status.code() {
+            Some(0) => return codes,
+            // Interrupted, with a checkpoint within an epoch.
+            Some(130) => {}
+            code => panic!("{code:?}: {}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+}
+
 /// Runs variants of an experiment file and checks that each is refused before anything is begun: `from` in the file is replaced by
 /// `to`, and the message must name the place, such as `:13:1`. All messages are compared with a snapshot.
 pub(crate) fn assert_refused(snapshot: &str, scratch: &Scratch, file: &str, cases: &[(&str, &str, &str)]) {
