@@ -11,7 +11,7 @@ use semfocus_analysis::evidence::{Comparison, GOAL, Measures, Observed, PointEvi
 use semfocus_analysis::stats::{TimeToTarget, binomial_tail, normal_quantile};
 use semfocus_core::{AnyName, Experiment, Request};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
-use semfocus_store::{State, StoredTrial};
+use semfocus_store::{State, TrialData};
 
 const EXPERIMENTS: usize = 400;
 const SEEDS: [usize; 4] = [3, 5, 7, 9];
@@ -86,17 +86,17 @@ struct Said {
 }
 
 /// A stored trial to make others from.
-static TEMPLATE: LazyLock<StoredTrial> = LazyLock::new(|| {
+static TEMPLATE: LazyLock<TrialData> = LazyLock::new(|| {
     let scratch = Scratch::new("levels");
     let request = Request { experiment: "even-pairs".to_owned(), seeds: Some(1), ..Request::default() };
     let experiment = Experiment::resolve(&request, &AnyName).unwrap();
     let invent = |_: &_| {
         Some(Fixture { records: vec![fixture::jump(1, None, 0.5)], state: State::Finished, probes: Vec::new() })
     };
-    fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0)
+    fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0).into()
 });
 
-fn observed(template: &StoredTrial, mechanism: &str, seed: u64, shown: Shown, scenario: &Scenario) -> Observed {
+fn observed(template: &TrialData, mechanism: &str, seed: u64, shown: Shown, scenario: &Scenario) -> Observed {
     let mut trial = template.clone();
     trial.entry.mechanism = mechanism.to_owned();
     trial.entry.seed = seed;

@@ -71,7 +71,7 @@ fn measure(args: &Args, lab: &Lab, mechanism: &str) -> Result<Case, Error> {
         length: record.length,
         samples: record.samples,
         relevance_seconds,
-        seconds: record.seconds,
+        seconds: record.seconds.unwrap_or_default(),
         peak_rss_mib: peak_memory_mib(),
     })
 }

@@ -63,7 +63,7 @@ fn measure(args: &Args) -> Result<Report, Error> {
     Evidence::read(&store, GOAL)?;
     let compare_seconds = began.elapsed().as_secs_f64();
     let began = Instant::now();
-    semfocus_report::write(&store, &Evidence::read(&store, GOAL)?)?;
+    semfocus_report::write(&store, &Evidence::read_all(&store, GOAL)?)?;
     let report_seconds = began.elapsed().as_secs_f64();
     Ok(Report { trials, epochs, compare_seconds, report_seconds })
 }

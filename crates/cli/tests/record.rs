@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::transcript::Transcript;
 use common::{SMALL, Scratch, assert_refused, semfocus};
-use semfocus_report::record::ledger::Ledger;
+use semfocus_record::ledger::Ledger;
 
 const AFTER: &str = r#"
 [after]

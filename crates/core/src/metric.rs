@@ -40,6 +40,27 @@ pub struct EpochRecord {
     pub steps: u64,
 }
 
+/// Losses and accuracies after an epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics {
+    /// Mean loss over the training set.
+    pub train_loss: f64,
+    /// Share of the training set that is classified correctly.
+    pub train_accuracy: f64,
+    /// Mean loss over the held-out set.
+    pub heldout_loss: f64,
+    /// Share of the held-out set that is classified correctly.
+    pub heldout_accuracy: f64,
+}
+
+impl EpochRecord {
+    /// Its losses and accuracies.
+    pub fn metrics(&self) -> Metrics {
+        let EpochRecord { train_loss, train_accuracy, heldout_loss, heldout_accuracy, .. } = *self;
+        Metrics { train_loss, train_accuracy, heldout_loss, heldout_accuracy }
+    }
+}
+
 /// A number that every epoch records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,13 +95,13 @@ impl Metric {
         matches!(self, Metric::TrainAccuracy | Metric::HeldoutAccuracy)
     }
 
-    /// Its value in an epoch.
-    pub fn of(self, record: &EpochRecord) -> f64 {
+    /// Its value after an epoch.
+    pub fn of(self, metrics: &Metrics) -> f64 {
         match self {
-            Metric::TrainLoss => record.train_loss,
-            Metric::TrainAccuracy => record.train_accuracy,
-            Metric::HeldoutLoss => record.heldout_loss,
-            Metric::HeldoutAccuracy => record.heldout_accuracy,
+            Metric::TrainLoss => metrics.train_loss,
+            Metric::TrainAccuracy => metrics.train_accuracy,
+            Metric::HeldoutLoss => metrics.heldout_loss,
+            Metric::HeldoutAccuracy => metrics.heldout_accuracy,
         }
     }
 }
@@ -96,8 +117,8 @@ pub struct Goal {
 
 impl Goal {
     /// Whether an epoch reached the target.
-    pub fn is_reached(&self, record: &EpochRecord) -> bool {
-        let value = self.metric.of(record);
+    pub fn is_reached(&self, metrics: &Metrics) -> bool {
+        let value = self.metric.of(metrics);
         if self.metric.is_accuracy() { value >= self.value } else { value <= self.value }
     }
 }
@@ -139,18 +160,8 @@ impl FromStr for Goal {
 mod tests {
     use super::*;
 
-    fn record(accuracy: f64, loss: f64) -> EpochRecord {
-        EpochRecord {
-            epoch: 1,
-            lr: 0.1,
-            train_loss: loss,
-            train_accuracy: accuracy,
-            heldout_loss: 9.0,
-            heldout_accuracy: 0.0,
-            grad_norm: 1.0,
-            seconds: 1.0,
-            steps: 16,
-        }
+    fn record(accuracy: f64, loss: f64) -> Metrics {
+        Metrics { train_loss: loss, train_accuracy: accuracy, heldout_loss: 9.0, heldout_accuracy: 0.0 }
     }
 
     #[test]

@@ -11,7 +11,6 @@
 //! | the section about probes and theory | [`theory`] |
 //! | the section about loss surfaces, with a rotatable view | [`surface`] |
 //! | the regions in which the conditions of the theory hold | [`regions`] |
-//! | the record of the study: data of runs, and pages generated from them | [`record`] |
 //! | what a section consists of | [`section`] |
 //! | the page | [`page`] |
 //!
@@ -25,7 +24,6 @@ mod latex;
 pub mod page;
 pub mod palette;
 pub mod pictures;
-pub mod record;
 pub mod regions;
 pub mod section;
 pub mod surface;

@@ -7,7 +7,7 @@ use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
 use semfocus_core::{Goal, Metric};
 use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
-use semfocus_store::{State, StoredTrial};
+use semfocus_store::{State, TrialData};
 
 use crate::palette;
 
@@ -312,9 +312,9 @@ fn seeds_text(counts: impl Iterator<Item = usize> + Clone) -> String {
 
 /// The trials of a mechanism whose curves can be combined: those that are over or, if there are none, all. Diverged trials
 /// have no complete curve and are left out.
-pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Vec<&'a StoredTrial> {
+pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Vec<&'a TrialData> {
     let all = || point.of_mechanism(mechanism).map(|(trial, _)| trial).filter(|trial| trial.state != State::Diverged);
-    let over: Vec<&StoredTrial> = all().filter(|trial| trial.state.is_over()).collect();
+    let over: Vec<&TrialData> = all().filter(|trial| trial.state.is_over()).collect();
     if over.is_empty() { all().collect() } else { over }
 }
 
@@ -322,14 +322,15 @@ pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Ve
 /// its trials have. A trial that stopped at its target keeps its last value.
 pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit: Unit) -> Option<Curve> {
     let trials = comparable(point, mechanism);
-    let last_of = |trial: &StoredTrial| trial.records.last().map(|record| record.epoch);
+    let last_of = |trial: &TrialData| trial.curve.last().map(|point| point.epoch);
     let longest = point.trials.iter().filter_map(|observed| last_of(&observed.trial)).max()?;
-    let is_stopped = |trial: &&&StoredTrial| trial.state == State::Stopped;
+    let is_stopped = |trial: &&&TrialData| trial.state == State::Stopped;
     let shortest = trials.iter().filter(|trial| !is_stopped(trial)).filter_map(|trial| last_of(trial)).min();
-    let first = trials.iter().filter_map(|trial| Some(trial.curve().next()?.epoch)).max()?;
+    let first = trials.iter().filter_map(|trial| Some(trial.curve_from_start().next()?.epoch)).max()?;
     let epochs = first..=shortest.unwrap_or(longest);
-    let of_trial = |trial: &&StoredTrial| {
-        let values: Vec<f64> = trial.curve().skip_while(|record| record.epoch < first).map(|r| metric.of(r)).collect();
+    let of_trial = |trial: &&TrialData| {
+        let shown = trial.curve_from_start().skip_while(|point| point.epoch < first);
+        let values: Vec<f64> = shown.map(|point| metric.of(&point.metrics)).collect();
         let value = |index: usize| values.get(index).or(values.last()).copied();
         epochs.clone().map(|epoch| value(epoch - first).unwrap_or(f64::NAN)).collect()
     };

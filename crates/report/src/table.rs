@@ -138,7 +138,7 @@ impl Table {
     }
 
     /// Without title and caption.
-    pub(crate) fn markdown_rows(&self) -> String {
+    pub fn markdown_rows(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let escaped = |text: &str| text.replace('|', "\\|");
         let alignment = |heading: &Heading| if heading.is_number { "--:" } else { ":--" }.to_owned();
@@ -162,7 +162,7 @@ impl Table {
     }
 
     /// The table without the columns that the page leaves out.
-    pub(crate) fn for_page(&self) -> Self {
+    pub fn for_page(&self) -> Self {
         let is_zero = |index: usize| self.rows.iter().all(|row| matches!(row[index].exact.as_str(), "" | "0"));
         let is_kept: Vec<bool> =
             self.headings.iter().enumerate().map(|(index, head)| !(head.is_exceptional && is_zero(index))).collect();

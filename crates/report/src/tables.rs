@@ -279,7 +279,7 @@ fn trials(evidence: &Evidence) -> Table {
         number("seed", "seed", |row| Cell::seed(row.observed.trial.entry.seed)),
         text("state", "state", |row| Cell::text(row.observed.trial.state.name())),
         number("epochs", "epochs", |row| {
-            let (epochs, planned) = (row.observed.trial.records.len(), row.observed.trial.entry.epochs);
+            let (epochs, planned) = (row.observed.trial.curve.len(), row.observed.trial.entry.epochs);
             Cell { shown: format!("{epochs} of {planned}"), exact: epochs.to_string() }
         }),
         under(
@@ -296,7 +296,7 @@ fn trials(evidence: &Evidence) -> Table {
         under(
             "to the target",
             number("seconds", "seconds_to_target", |row| {
-                let seconds = row.reached.and(row.observed.measures.as_ref()).map(|measures| measures.seconds);
+                let seconds = row.reached.and(row.observed.measures.as_ref()).and_then(|measures| measures.seconds);
                 Cell::decimals(seconds, 1)
             }),
         ),

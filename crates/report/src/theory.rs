@@ -10,7 +10,7 @@ use semfocus_core::Metric;
 use semfocus_core::study::seed_name;
 use semfocus_figure::charts::{self, Curve, curve_panel};
 use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, Sharing, significant};
-use semfocus_store::records::{ProbeRecord, Relevance, Summary};
+use semfocus_store::records::{LayerNorms, ProbeRecord, Relevance, Summary};
 
 use crate::page::finding_list;
 use crate::palette;
@@ -65,7 +65,7 @@ fn findings(pairs: &[Pair]) -> Markup {
 }
 
 /// The pairs of each mechanism at each point of the grid.
-pub(crate) fn groups(pairs: &[Pair]) -> Vec<(String, Vec<&Pair>)> {
+pub fn groups(pairs: &[Pair]) -> Vec<(String, Vec<&Pair>)> {
     let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
     for pair in pairs {
         let name = pictures::at_point(&pair.mechanism, &pair.point);
@@ -89,7 +89,7 @@ fn mechanisms(pairs: &[Pair]) -> Vec<&str> {
 }
 
 /// Whether the conditions hold for the pairs of one mechanism.
-pub(crate) fn finding(pairs: &[&Pair]) -> String {
+pub fn finding(pairs: &[&Pair]) -> String {
     let rows: Vec<&Row> = pairs.iter().filter_map(|pair| pair.last_row()).collect();
     if rows.is_empty() {
         return "the conditions do not apply: they are about the softmax over the highest scores".to_owned();
@@ -437,9 +437,9 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
         profiles: Vec<Profile>,
     }
     impl Line<'_> {
-        fn norm(&self, value: impl Fn(&ProbeRecord, usize) -> f64) -> Cell {
-            let values: Vec<f64> = self.of.last.iter().map(|record| value(record, self.of.layer)).collect();
-            Cell::decimals(median(&values), 2)
+        fn norm(&self, value: impl Fn(&LayerNorms) -> f64) -> Cell {
+            let norms = self.of.last.iter().filter_map(|record| record.norms.as_ref()?.layers.get(self.of.layer));
+            Cell::decimals(median(&norms.map(value).collect::<Vec<_>>()), 2)
         }
 
         fn bound(&self, value: impl Fn(&Profile, usize) -> f64) -> Cell {
@@ -452,26 +452,11 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
         number("layer", "layer", |line| Cell::text(line.of.layer)),
         under(
             NORMS,
-            number("Γ", "score_norm", |line| {
-                line.norm(|record, layer| record.norms.layers[layer].score.iter().copied().fold(0.0, f64::max))
-            }),
+            number("Γ", "score_norm", |line| line.norm(|norms| norms.score.iter().copied().fold(0.0, f64::max))),
         ),
-        under(
-            NORMS,
-            number("Υ", "value_norm", |line| line.norm(|record, layer| record.norms.layers[layer].value.weight)),
-        ),
-        under(
-            NORMS,
-            number("B₁", "mlp_hidden_norm", |line| {
-                line.norm(|record, layer| record.norms.layers[layer].mlp_hidden.weight)
-            }),
-        ),
-        under(
-            NORMS,
-            number("B₂", "mlp_output_norm", |line| {
-                line.norm(|record, layer| record.norms.layers[layer].mlp_output.weight)
-            }),
-        ),
+        under(NORMS, number("Υ", "value_norm", |line| line.norm(|norms| norms.value.weight))),
+        under(NORMS, number("B₁", "mlp_hidden_norm", |line| line.norm(|norms| norms.mlp_hidden.weight))),
+        under(NORMS, number("B₂", "mlp_output_norm", |line| line.norm(|norms| norms.mlp_output.weight))),
         under(BOUNDS, number("λ_W", "log10_lipschitz_w", |line| line.bound(|profile, layer| profile.layers[layer].w))),
         under(BOUNDS, number("λ_V", "log10_lipschitz_v", |line| line.bound(|profile, layer| profile.layers[layer].v))),
         under(

@@ -24,14 +24,12 @@ pub struct Written {
     pub tables: Vec<String>,
     /// Number of trials that are not finished.
     pub missing: usize,
-    /// Surfaces and measurements that cannot be read and were left out, in words.
-    pub damage: Vec<String>,
 }
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A surface cannot be read or a file cannot be written.
+    /// A file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("figure `{name}`: {error}")]
@@ -41,9 +39,8 @@ pub enum ReportError {
 /// Writes `report.html`, `figures/` and `tables/` into the folder of a run, finished or not.
 pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError> {
     let (pictures, tables) = (pictures::pictures(evidence), tables::tables(evidence));
-    let mut damage = Vec::new();
     let of_causes = causes::section(evidence).into_iter();
-    let sections = of_causes.chain(theory::section(evidence)).chain(surface::section(evidence, &mut damage));
+    let sections = of_causes.chain(theory::section(evidence)).chain(surface::section(evidence));
     let sections: Vec<Section> = sections.collect();
     let regions = if evidence.experiment.after.regions { regions::pictures() } else { Vec::new() };
     let all_pictures = || pictures.iter().chain(sections.iter().flat_map(|section| &section.pictures)).chain(&regions);
@@ -70,7 +67,6 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
         figures: all_pictures().map(|picture| picture.name.clone()).collect(),
         tables: all_tables().map(|table| table.name.to_owned()).collect(),
         missing: evidence.missing().count(),
-        damage,
     })
 }
 

@@ -62,7 +62,7 @@ fn finished(dir: &Path) -> Store {
 }
 
 fn write(store: &Store) -> Written {
-    semfocus_report::write(store, &Evidence::read(store, GOAL).unwrap()).unwrap()
+    semfocus_report::write(store, &Evidence::read_all(store, GOAL).unwrap()).unwrap()
 }
 
 #[test]

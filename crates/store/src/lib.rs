@@ -35,7 +35,8 @@
 //! |---|---|
 //! | every operation on files, and how tests watch them | [`disk`] |
 //! | writing so that nothing is lost | [`files`] |
-//! | reading a whole run, what is damaged left out | [`Store::read`] |
+//! | reading a whole run, what is damaged left out | [`Store::read`], [`Store::read_all`] |
+//! | a trial as analysis and report take it, without a folder | [`TrialData`] |
 //! | finding and repairing damage | [`Store::damage`] |
 //! | the folder of a trial | [`TrialReader`], [`TrialWriter`] |
 //! | what is recorded | [`records`] |
@@ -48,6 +49,7 @@
 mod check;
 pub mod checkpoint;
 mod cursor;
+mod data;
 mod description;
 pub mod disk;
 mod environment;
@@ -73,6 +75,7 @@ use std::path::{Path, PathBuf};
 
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
+pub use data::{CurvePoint, RunData, SharpnessData, SurfaceData, TrialData};
 pub use environment::{Environment, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use index::IndexEntry;

@@ -3,7 +3,10 @@
 use semfocus_core::settings::find;
 use semfocus_core::{EpochRecord, Experiment, Point, TrialSettings};
 
-use crate::{Environment, IndexEntry, ProbeRecord, State, Status, Store, StoreError, TrialReader, disk};
+use crate::{
+    Environment, IndexEntry, ProbeRecord, SharpnessRecord, State, Status, Store, StoreError, StoredSurface,
+    TrialReader, disk,
+};
 
 /// A run: what is to be done, and what was.
 #[derive(Debug)]
@@ -16,7 +19,7 @@ pub struct Contents {
     pub damage: Vec<StoreError>,
 }
 
-/// A trial with everything that is recorded of it but checkpoints and surfaces.
+/// A trial with everything that is recorded of it but checkpoints.
 #[derive(Clone, Debug)]
 pub struct StoredTrial {
     /// Its line in `trials.csv`.
@@ -35,12 +38,16 @@ pub struct StoredTrial {
     pub records: Vec<EpochRecord>,
     /// What probes found, by ascending epoch.
     pub probes: Vec<ProbeRecord>,
+    /// Its complete loss surfaces, by epoch, directions and draw. [`Store::read`] leaves them out.
+    pub surfaces: Vec<StoredSurface>,
+    /// Measurements of its sharpness. [`Store::read`] leaves them out.
+    pub sharpness: Vec<SharpnessRecord>,
     /// With what, where and how it was run; none if it has not begun.
     pub environment: Option<Environment>,
 }
 
 impl Store {
-    /// Reads everything. Trials whose settings or epochs cannot be read are [`State::Unreadable`] and have no epochs.
+    /// Reads everything but loss surfaces and sharpness. Trials whose settings or epochs cannot be read are [`State::Unreadable`] and have no epochs.
     pub fn read(&self) -> Result<Contents, StoreError> {
         let mut damage: Vec<StoreError> = self.experiment_damage()?.into_iter().map(|(_, error)| error).collect();
         let experiment = self.experiment()?;
@@ -48,8 +55,27 @@ impl Store {
             damage.push(error);
             self.index_from_folders(&experiment, &mut damage)
         });
-        let trials = index.into_iter().map(|entry| self.read_trial(entry, &experiment, &mut damage)).collect();
+        // The columns of trials.csv are in the order of the file that was run, the axes in that of experiment.toml.
+        let axes: Vec<&str> = experiment.axes().into_iter().map(|(path, _)| path).collect();
+        let in_order = |mut entry: IndexEntry| {
+            entry.point.sort_by_key(|(path, _)| axes.iter().position(|axis| axis == path));
+            entry
+        };
+        let entries = index.into_iter().map(in_order);
+        let trials = entries.map(|entry| self.read_trial(entry, &experiment, &mut damage)).collect();
         Ok(Contents { experiment, trials, damage })
+    }
+
+    /// Reads everything, as [`read`](Self::read) does, and loss surfaces and sharpness, too.
+    pub fn read_all(&self) -> Result<Contents, StoreError> {
+        let mut contents = self.read()?;
+        for trial in &mut contents.trials {
+            let (surfaces, wrong) = trial.folder.surfaces();
+            trial.surfaces = surfaces;
+            contents.damage.extend(wrong);
+            trial.sharpness = noted(trial.folder.sharpness(), &mut contents.damage).unwrap_or_default();
+        }
+        Ok(contents)
     }
 
     fn read_trial(&self, entry: IndexEntry, experiment: &Experiment, damage: &mut Vec<StoreError>) -> StoredTrial {
@@ -63,6 +89,8 @@ impl Store {
             untrained: None,
             records: Vec::new(),
             probes: Vec::new(),
+            surfaces: Vec::new(),
+            sharpness: Vec::new(),
             environment: None,
         };
         if trial.folder.path().symlink_metadata().is_err() {
@@ -126,12 +154,8 @@ impl Store {
 }
 
 impl StoredTrial {
-    /// The untrained model, if it was evaluated, and all epochs.
-    pub fn curve(&self) -> impl Iterator<Item = &EpochRecord> {
-        self.untrained.iter().chain(&self.records)
-    }
-
-    /// Reads what a trial is of no use without. Its own settings, whose hash is its id, count more than the list of trials.
+    /// Reads settings and epochs, without which a trial is useless. The trial's own settings take precedence over `trials.csv`,
+    /// because the id is their hash.
     fn read_essentials(&mut self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Result<(), StoreError> {
         let path = self.folder.path();
         disk::check_folder(path).map_err(|error| StoreError::io("open", path, error))?;

@@ -90,7 +90,7 @@ pub(super) fn compare_all(wanted: &[(&str, &str)], trials: &[Observed], horizon:
 }
 
 fn pairs<'a>(mechanism: &'a str, baseline: &'a str, trials: &'a [Observed]) -> Vec<Pair<'a>> {
-    let partner = |(one, measures): (&'a semfocus_store::StoredTrial, &'a Measures)| {
+    let partner = |(one, measures): (&'a semfocus_store::TrialData, &'a Measures)| {
         let (other, of_mechanism) = measured(trials, mechanism).find(|(t, _)| t.entry.seed == one.entry.seed)?;
         let both_over = one.state.is_over() && other.state.is_over();
         Some(Pair { baseline: measures, mechanism: of_mechanism, both_over })
@@ -138,7 +138,7 @@ fn compare(mechanism: &str, baseline: &str, trials: &[Observed], horizon: f64) -
         reached: first.iter().chain(&second).filter(|time| time.reached).count(),
         epochs: speedup(epochs),
         flops: speedup(|measures| measures.flops),
-        seconds: speedup(|measures| Some(measures.seconds)),
+        seconds: speedup(|measures| measures.seconds),
         log_rank,
         log_rank_adjusted: log_rank.p_value,
         log_rank_level: LEVEL,

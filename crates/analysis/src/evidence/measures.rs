@@ -1,7 +1,7 @@
 //! The measures of one trial.
 
 use semfocus_core::Goal;
-use semfocus_store::{Asked, State, Status, StoredTrial};
+use semfocus_store::{Asked, CurvePoint, State, TrialData};
 use serde::Serialize;
 
 use crate::stats::{TimeToTarget, area_under_curve, binomial_tail};
@@ -14,13 +14,12 @@ const RESOLUTION: f64 = 0.001;
 pub struct Measures {
     /// The first epoch that reached the target, or how many epochs did not. A trial that diverged never reaches it: it counts
     /// as observed for all the epochs it was planned for.
-    #[serde(rename = "arrival")]
     pub time_to_target: TimeToTarget,
     /// Floating-point operations of training up to the target, or up to the end if it was not reached; none if the run did
     /// not record them.
     pub flops: Option<f64>,
-    /// Seconds of training and evaluation up to the same epoch.
-    pub seconds: f64,
+    /// Seconds of training and evaluation up to the same epoch; none if the time of single epochs is not known.
+    pub seconds: Option<f64>,
     /// The highest held-out accuracy of all epochs.
     pub best_heldout_accuracy: f64,
     /// The first epoch with that accuracy.
@@ -51,48 +50,50 @@ pub struct Measures {
 
 impl Measures {
     /// None before the first epoch is complete.
-    pub fn new(trial: &StoredTrial, goal: Goal) -> Option<Self> {
-        let (records, last) = (&trial.records, trial.records.last()?);
-        let reached = records.iter().position(|record| goal.is_reached(record));
-        let observed = if trial.state == State::Diverged { trial.entry.epochs } else { records.len() };
+    pub fn new(trial: &TrialData, goal: Goal) -> Option<Self> {
+        let (curve, last) = (&trial.curve, &trial.curve.last()?.metrics);
+        let reached = curve.iter().position(|point| goal.is_reached(&point.metrics));
+        let observed = if trial.state == State::Diverged { trial.entry.epochs } else { curve.len() };
         let time_to_target = match reached {
-            Some(index) => TimeToTarget::reached_at(records[index].epoch as f64),
+            Some(index) => TimeToTarget::reached_at(curve[index].epoch as f64),
             None => TimeToTarget::censored_at(observed as f64),
         };
-        let up_to = reached.map_or(records.len(), |index| index + 1);
-        let best = records.iter().max_by(|a, b| {
-            a.heldout_accuracy.total_cmp(&b.heldout_accuracy).then(b.epoch.cmp(&a.epoch)) // the first of equal ones
+        let up_to = reached.map_or(curve.len(), |index| index + 1);
+        let accuracy = |point: &CurvePoint| point.metrics.heldout_accuracy;
+        let best = curve.iter().max_by(|a, b| {
+            accuracy(a).total_cmp(&accuracy(b)).then(b.epoch.cmp(&a.epoch)) // the first of equal ones
         })?;
-        let curve: Vec<(f64, f64)> = records.iter().map(|r| (r.epoch as f64, r.heldout_accuracy)).collect();
-        let mean = match records.len() {
+        let (best_epoch, best) = (best.epoch, accuracy(best));
+        let accuracies: Vec<(f64, f64)> = curve.iter().map(|point| (point.epoch as f64, accuracy(point))).collect();
+        let mean = match curve.len() {
             1 => last.heldout_accuracy,
-            count => area_under_curve(&curve) / (count - 1) as f64,
+            count => area_under_curve(&accuracies) / (count - 1) as f64,
         };
         let data = trial.settings.as_ref().map(|settings| &settings.data);
         // The unit is the sequence, however many questions it asks.
-        let independent = |asked: fn(&Status) -> Option<Asked>| Some(asked(trial.status.as_ref()?)?.independent);
+        let independent = |asked: Option<Asked>| asked.map(|asked| asked.independent);
         let sizes = data.map(|data| data.sizes);
-        let held_out = independent(|status| status.held_out).or(sizes.map(|sizes| sizes.held_out)).unwrap_or(1);
-        let majority = trial.status.as_ref().and_then(|status| status.majority);
-        let hits = (best.heldout_accuracy * held_out as f64).round() as usize;
-        let test = trial.status.as_ref().and_then(|status| status.test);
+        let held_out = independent(trial.held_out).or(sizes.map(|sizes| sizes.held_out)).unwrap_or(1);
+        let majority = trial.majority;
+        let hits = (best * held_out as f64).round() as usize;
+        let seconds: Option<f64> = curve[..up_to].iter().map(|point| point.seconds).sum();
         Some(Measures {
             time_to_target,
-            flops: trial.status.as_ref().and_then(|status| status.epoch_flops).map(|epoch| epoch * up_to as f64),
-            seconds: records[..up_to].iter().map(|record| record.seconds).sum::<f64>().max(RESOLUTION),
-            best_heldout_accuracy: best.heldout_accuracy,
-            best_epoch: best.epoch,
+            flops: trial.epoch_flops.map(|epoch| epoch * up_to as f64),
+            seconds: seconds.map(|seconds| seconds.max(RESOLUTION)),
+            best_heldout_accuracy: best,
+            best_epoch,
             last_heldout_accuracy: last.heldout_accuracy,
             mean_heldout_accuracy: mean,
             generalisation_gap: last.train_accuracy - last.heldout_accuracy,
-            epochs: records.len(),
-            test_accuracy: test.map(|test| test.best.accuracy),
+            epochs: curve.len(),
+            test_accuracy: trial.test_accuracy,
             held_out,
-            test: independent(|status| status.test_split).or(sizes.map(|sizes| sizes.test)).unwrap_or(0),
+            test: independent(trial.test_split).or(sizes.map(|sizes| sizes.test)).unwrap_or(0),
             is_data_shared: data.is_some_and(|data| data.seed.is_some())
                 || trial.settings.as_ref().is_some_and(|settings| settings.data_checksum.is_some()),
             majority,
-            luck: majority.map_or(1.0, |share| (records.len() as f64 * binomial_tail(hits, held_out, share)).min(1.0)),
+            luck: majority.map_or(1.0, |share| (curve.len() as f64 * binomial_tail(hits, held_out, share)).min(1.0)),
         })
     }
 }

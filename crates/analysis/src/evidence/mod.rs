@@ -26,10 +26,11 @@ pub mod tuned;
 pub mod unit;
 pub mod verdict;
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use semfocus_core::{Experiment, Goal, Metric, Point};
-use semfocus_store::{Contents, State, Store, StoredTrial};
+use semfocus_core::{Experiment, Goal, Metric, Point, TrialId};
+use semfocus_store::{RunData, State, Store, TrialData};
 use serde::{Serialize, Serializer};
 
 use crate::stats::{KaplanMeier, RestrictedMean, median};
@@ -50,8 +51,8 @@ pub const GOAL: Goal = Goal { metric: Metric::TrainAccuracy, value: 0.95 };
 /// A trial and its measures.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// As stored.
-    pub trial: StoredTrial,
+    /// What is known of it.
+    pub trial: TrialData,
     /// None before the first epoch is complete.
     pub measures: Option<Measures>,
 }
@@ -161,12 +162,17 @@ impl Evidence {
 
     /// Reads a store, finished or not, and compares with one of its mechanisms; with full attention if none is given.
     pub fn read_against(store: &Store, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
-        Evidence::new(store.read()?, goal, baseline)
+        Evidence::new(store.read()?.into(), goal, baseline)
     }
 
-    /// What the contents of a store show, compared with one of its mechanisms; with full attention if none is given.
-    pub fn new(contents: Contents, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
-        let Contents { experiment, trials, damage } = contents;
+    /// Reads a store with its loss surfaces and sharpness, for a report.
+    pub fn read_all(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
+        Evidence::new(store.read_all()?.into(), goal, None)
+    }
+
+    /// What a run shows, compared with one of its mechanisms; with full attention if none is given.
+    pub fn new(run: RunData, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
+        let RunData { experiment, trials, damage } = run;
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
         for trial in trials {
             let measures = Measures::new(&trial, goal);
@@ -186,8 +192,22 @@ impl Evidence {
             .into_iter()
             .map(|(point, trials)| PointEvidence::new(point, mechanisms, &baseline, trials))
             .collect();
-        let damage = damage.iter().map(ToString::to_string).collect();
         Ok(Evidence { experiment, goal, baseline, points, damage, concluded: Concluded::default() })
+    }
+
+    /// Takes probes, loss surfaces and sharpness from a later reading of the same run. What was concluded stays: it follows from the
+    /// curves alone.
+    pub fn update_measurements(&mut self, run: RunData) {
+        self.damage = run.damage;
+        let mut read: HashMap<TrialId, TrialData> =
+            run.trials.into_iter().map(|trial| (trial.entry.id, trial)).collect();
+        for observed in self.points.iter_mut().flat_map(|point| &mut point.trials) {
+            let Some(TrialData { probes, surfaces, sharpness, .. }) = read.remove(&observed.trial.entry.id) else {
+                continue;
+            };
+            let trial = &mut observed.trial;
+            (trial.probes, trial.surfaces, trial.sharpness) = (probes, surfaces, sharpness);
+        }
     }
 
     /// Whether the experiment's claim holds.
@@ -212,7 +232,7 @@ impl Evidence {
     }
 
     /// Trials that have neither finished nor diverged: waiting, running, interrupted or failed.
-    pub fn missing(&self) -> impl Iterator<Item = &StoredTrial> {
+    pub fn missing(&self) -> impl Iterator<Item = &TrialData> {
         self.trials().map(|observed| &observed.trial).filter(|trial| !trial.state.is_over())
     }
 
@@ -330,7 +350,7 @@ impl PointEvidence {
     }
 
     /// The trials of a mechanism that have measures.
-    pub fn of_mechanism<'a>(&'a self, mechanism: &'a str) -> impl Iterator<Item = (&'a StoredTrial, &'a Measures)> {
+    pub fn of_mechanism<'a>(&'a self, mechanism: &'a str) -> impl Iterator<Item = (&'a TrialData, &'a Measures)> {
         measured(&self.trials, mechanism)
     }
 }
@@ -339,7 +359,7 @@ fn mean_only<S: Serializer>(value: &Option<RestrictedMean>, serializer: S) -> Re
     value.map(|restricted| restricted.mean).serialize(serializer)
 }
 
-fn measured<'a>(trials: &'a [Observed], mechanism: &'a str) -> impl Iterator<Item = (&'a StoredTrial, &'a Measures)> {
+fn measured<'a>(trials: &'a [Observed], mechanism: &'a str) -> impl Iterator<Item = (&'a TrialData, &'a Measures)> {
     let of_mechanism = trials.iter().filter(move |observed| observed.trial.entry.mechanism == mechanism);
     of_mechanism.filter_map(|observed| Some((&observed.trial, observed.measures.as_ref()?)))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use semfocus_core::study::seed_name;
-use semfocus_store::{Session, StoredTrial};
+use semfocus_store::{Session, TrialData};
 
 use super::robustness::point_name;
 use super::{Evidence, PointEvidence};
@@ -23,7 +23,7 @@ pub struct MixedPair {
 }
 
 /// The processors that a trial was trained on.
-fn processors(trial: &StoredTrial) -> BTreeSet<String> {
+fn processors(trial: &TrialData) -> BTreeSet<String> {
     let name = |session: &Session| match session.device.as_str() {
         "cpu" => session.cpu.clone(),
         device => format!("{device} with {}", session.cpu),
@@ -39,9 +39,9 @@ pub fn mixed_pairs(evidence: &Evidence) -> Vec<MixedPair> {
 }
 
 fn at_point(point: &PointEvidence, baseline: &str) -> Vec<MixedPair> {
-    let trials = || point.trials.iter().map(|observed| &observed.trial).filter(|trial| !trial.records.is_empty());
+    let trials = || point.trials.iter().map(|observed| &observed.trial).filter(|trial| !trial.curve.is_empty());
     let of_baseline = |seed: u64| trials().find(|trial| trial.entry.mechanism == baseline && trial.entry.seed == seed);
-    let pair = |trial: &StoredTrial| {
+    let pair = |trial: &TrialData| {
         let partner = of_baseline(trial.entry.seed)?;
         let processors: BTreeSet<String> = processors(trial).into_iter().chain(processors(partner)).collect();
         (processors.len() > 1).then(|| MixedPair {

@@ -1,6 +1,7 @@
 //! What times to the target are counted in.
 
 use semfocus_core::TrialSettings;
+use semfocus_store::TrialData;
 
 use super::Observed;
 
@@ -18,8 +19,8 @@ impl Unit {
     /// all trials.
     pub(super) fn new<'a>(trials: impl Iterator<Item = &'a Observed> + Clone) -> Self {
         let mut settings = trials.clone().filter_map(|observed| observed.trial.settings.as_ref());
-        let last = trials.filter_map(|observed| observed.trial.records.last());
-        let mut steps = last.map(|record| record.steps / record.epoch as u64);
+        let of_epoch = |trial: &TrialData| Some(trial.steps? / trial.curve.last()?.epoch as u64);
+        let mut steps = trials.filter_map(|observed| of_epoch(&observed.trial));
         match steps.next() {
             _ if settings.all(TrialSettings::is_epoch_a_pass) => Unit::Epochs,
             Some(first) if steps.all(|other| other == first) => Unit::Steps(first),

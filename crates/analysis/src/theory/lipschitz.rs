@@ -248,7 +248,8 @@ impl Profile {
     /// nothing is proved.
     pub fn from_record(record: &ProbeRecord) -> Option<Self> {
         let is_softmax = record.layers.iter().all(|layer| layer.is_softmax);
-        is_softmax.then(|| Profile::new(&record.norms, &LayerStatistics::from_record(record), record.length))
+        let norms = record.norms.as_ref().filter(|_| is_softmax)?;
+        Some(Profile::new(norms, &LayerStatistics::from_record(record), record.length))
     }
 }
 

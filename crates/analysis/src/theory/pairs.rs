@@ -1,7 +1,7 @@
 //! Models with full and with sparse attention side by side: the study's Table 6 at every epoch at which both were probed.
 
 use semfocus_core::Point;
-use semfocus_store::StoredTrial;
+use semfocus_store::TrialData;
 use semfocus_store::records::{ProbeRecord, Summary};
 use serde::Serialize;
 
@@ -127,7 +127,7 @@ fn pairs_at(point: &PointEvidence) -> Vec<Pair> {
     others.filter_map(pair).collect()
 }
 
-fn common_epochs(full: &StoredTrial, other: &StoredTrial) -> Vec<PairAt> {
+fn common_epochs(full: &TrialData, other: &TrialData) -> Vec<PairAt> {
     let at = |record: &ProbeRecord| {
         let partner = full.probes.iter().find(|full| full.epoch == record.epoch)?;
         Some(PairAt { epoch: record.epoch, rows: table(partner, record) })

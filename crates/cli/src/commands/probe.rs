@@ -161,7 +161,9 @@ fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out)?;
     writeln!(out, "{mechanism}, seed {}, by layer; shares of relevant keys / of random keys", seed_name(*seed))?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
-    for (number, (layer, norms)) in record.layers.iter().zip(&record.norms.layers).enumerate() {
+    for (number, (layer, norms)) in
+        record.layers.iter().zip(record.norms.iter().flat_map(|norms| &norms.layers)).enumerate()
+    {
         let LayerRecord { all, relevance, .. } = layer;
         let shares = relevance.map_or_else(Default::default, |r| {
             [(r.precision, r.random_precision), (r.recall, r.random_recall), (r.mass, r.random_precision)]

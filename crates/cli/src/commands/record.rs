@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_lab::Lab;
-use semfocus_report::record::{self, Record, RecordedRun};
+use semfocus_record::{Record, RecordedRun};
 use semfocus_store::Store;
 
 use crate::commands::compare::GoalArgs;
@@ -73,7 +73,8 @@ fn add(args: &AddArgs, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ' ']) {
         return Err(format!("`{name}` cannot be the name of a run of the record; choose one with --name").into());
     }
-    let RecordedRun { evidence, provenance, .. } = record::add(&store, &args.output, &name, args.goal.given(), lab)?;
+    let RecordedRun { evidence, provenance, .. } =
+        semfocus_record::add(&store, &args.output, &name, args.goal.given(), lab)?;
     writeln!(out, "{}", args.output.join("data").join(&name).display())?;
     let (finished, planned) = (provenance.finished, provenance.planned);
     writeln!(out, "{finished} of {} over, {:.2} trial-hours\n", counted(planned, "trial"), provenance.trial_hours)?;

@@ -38,8 +38,8 @@ struct Report {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(&args.dir)?;
-    let evidence = Evidence::read(&store, args.goal.get())?;
-    let Written { page, figures, tables, missing, damage } = semfocus_report::write(&store, &evidence)?;
+    let evidence = Evidence::read_all(&store, args.goal.get())?;
+    let Written { page, figures, tables, missing } = semfocus_report::write(&store, &evidence)?;
     let report = Report { page, figures, tables, missing };
     emit(out, args.json, &report, |out| {
         let Report { page, figures, tables, .. } = &report;
@@ -60,5 +60,5 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         let are = if missing == 1 { "is" } else { "are" };
         say!("{} {are} not finished; the report says which", counted(missing, "trial"));
     }
-    Ok(left_out(&args.dir, &[evidence.damage, damage].concat()))
+    Ok(left_out(&args.dir, &evidence.damage))
 }

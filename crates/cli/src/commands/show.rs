@@ -104,7 +104,7 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
             &format!("{} (the rest has the default values; see trial.toml)", changed.join(", ")),
         )?;
     }
-    let reached = epochs.iter().find(|record| GOAL.is_reached(record));
+    let reached = epochs.iter().find(|record| GOAL.is_reached(&record.metrics()));
     let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
     writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * GOAL.value)?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {

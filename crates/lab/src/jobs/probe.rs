@@ -100,7 +100,7 @@ impl Job for Probe {
         });
         let record = record.expect("the work was done");
         folder.writer(context.lease).append_probe(&record)?;
-        context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds });
+        context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds.unwrap_or_default() });
         Ok(End::Over(State::Finished))
     }
 }

@@ -101,7 +101,7 @@ impl Train {
     }
 
     fn is_target_reached(&self, record: &EpochRecord) -> bool {
-        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(record))
+        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(&record.metrics()))
     }
 
     /// Puts the trainer where the trial stopped: at the last checkpoint that is good, agrees with the record of epochs, and
@@ -445,7 +445,7 @@ impl<'a> Probes<'a> {
         });
         let record = record.expect("the work was done");
         match folder.append_probe(&record) {
-            Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds }),
+            Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds.unwrap_or_default() }),
             // Such as the norms of a model that is about to diverge: training goes on.
             Err(error @ StoreError::NotFinite { .. }) => context.warn(format!("no probe after epoch {epoch}: {error}")),
             Err(error) => return Err(error.into()),

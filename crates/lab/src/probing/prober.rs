@@ -87,8 +87,8 @@ impl Prober {
             min_kept: min_kept.min(max_kept),
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
-            norms: model_norms(model),
-            seconds: began.elapsed().as_secs_f64(),
+            norms: Some(model_norms(model)),
+            seconds: Some(began.elapsed().as_secs_f64()),
         }
     }
 }

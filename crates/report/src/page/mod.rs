@@ -79,7 +79,7 @@ fn missing(evidence: &Evidence) -> Markup {
                             li {
                                 (trial.entry.mechanism)
                                 @if !trial.entry.point.is_empty() { " at " (point_name(&trial.entry.point)) }
-                                ", seed " (seed_name(trial.entry.seed)) ": " (trial.state.name()) ", " (trial.records.len()) " of "
+                                ", seed " (seed_name(trial.entry.seed)) ": " (trial.state.name()) ", " (trial.curve.len()) " of "
                                 (trial.entry.epochs) " epochs"
                             }
                         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use semfocus_analysis::evidence::Evidence;
-use semfocus_store::{Session, StoredTrial};
+use semfocus_store::{Session, TrialData};
 
 /// A stretch of time in which a trial was trained, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,15 +15,15 @@ struct Stretch {
 
 /// Empty before the first epoch.
 pub(super) fn line(evidence: &Evidence) -> Markup {
-    let trials: Vec<&StoredTrial> =
-        evidence.trials().map(|observed| &observed.trial).filter(|trial| !trial.records.is_empty()).collect();
+    let trials: Vec<&TrialData> =
+        evidence.trials().map(|observed| &observed.trial).filter(|trial| !trial.curve.is_empty()).collect();
     let stretches: Vec<Stretch> = trials.iter().flat_map(|trial| stretches(trial)).collect();
     if trials.is_empty() {
         return html! {};
     }
     let last = trials.iter().filter_map(|trial| Some(&trial.environment.as_ref()?.last)).next_back();
-    let epochs: usize = trials.iter().map(|trial| trial.records.len()).sum();
-    let seconds: f64 = trials.iter().flat_map(|trial| &trial.records).map(|record| record.seconds).sum();
+    let epochs: usize = trials.iter().map(|trial| trial.curve.len()).sum();
+    let seconds: f64 = trials.iter().flat_map(|trial| &trial.curve).filter_map(|point| point.seconds).sum();
     let day = |session: &Session| session.started.get(..10).unwrap_or(&session.started).to_owned();
     let days = || trials.iter().filter_map(|trial| Some(day(&trial.environment.as_ref()?.last)));
     // A trial has its share of the threads while it trains beside others.
@@ -47,18 +47,16 @@ pub(super) fn line(evidence: &Evidence) -> Markup {
 
 /// When a trial was trained: from the start of each session, which it may share with others, to the last update of its status or,
 /// in earlier sessions, for as long as its epochs took.
-fn stretches(trial: &StoredTrial) -> Vec<Stretch> {
+fn stretches(trial: &TrialData) -> Vec<Stretch> {
     let Some(environment) = &trial.environment else { return Vec::new() };
     let sessions: Vec<&Session> = environment.earlier.iter().chain([&environment.last]).collect();
-    let updated = trial.status.as_ref().and_then(|status| seconds_since_1970(&status.updated));
+    let updated = trial.updated.as_deref().and_then(seconds_since_1970);
     let stretch = |(index, session): (usize, &&Session)| {
         let start = seconds_since_1970(&session.started)?;
         let next = sessions.get(index + 1).map(|next| next.from_epoch);
-        let own = trial
-            .records
-            .iter()
-            .filter(|record| (session.from_epoch + 1..=next.unwrap_or(usize::MAX)).contains(&record.epoch));
-        let trained = start + own.map(|record| record.seconds).sum::<f64>();
+        let epochs = session.from_epoch + 1..=next.unwrap_or(usize::MAX);
+        let own = trial.curve.iter().filter(|point| epochs.contains(&point.epoch));
+        let trained = start + own.filter_map(|point| point.seconds).sum::<f64>();
         Some(Stretch { start, end: updated.filter(|end| next.is_none() && *end > trained).unwrap_or(trained) })
     };
     sessions.iter().enumerate().filter_map(stretch).collect()

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use semfocus_analysis::evidence::verdict::LEVEL;
 use semfocus_analysis::evidence::{BASELINE, PointEvidence};
 use semfocus_analysis::stats::{SignFlips, median};
-use semfocus_store::{SharpnessRecord, StoredSurface};
+use semfocus_store::{SharpnessData, SurfaceData};
 
 use super::{Explored, MechanismSteepness, digits};
 use crate::page::finding_list;
@@ -21,7 +21,7 @@ const RADIUS: f64 = 0.7;
 const NEEDED: usize = 6;
 
 pub(super) fn html(
-    shown: &[(&Explored, &StoredSurface)],
+    shown: &[(&Explored, &SurfaceData)],
     steepness: &[MechanismSteepness],
     explored: &[Explored],
 ) -> Markup {
@@ -115,7 +115,7 @@ fn compared(steepness: &[MechanismSteepness], explored: &[Explored]) -> Vec<Comp
 /// Ratios of the largest eigenvalues, seed by seed.
 fn sharpness_ratios(mechanism: &str, point: &PointEvidence, explored: &[Explored]) -> Vec<f64> {
     let here = || explored.iter().filter(|one| one.point.point == point.point);
-    let largest = |record: &SharpnessRecord| record.sharpness.eigenvalues.first().copied();
+    let largest = |record: &SharpnessData| record.eigenvalues.first().copied();
     let own = here().filter(|one| one.mechanism() == mechanism);
     let ratio = own.filter_map(|one| {
         let full = here().find(|other| other.mechanism() == BASELINE && other.seed() == one.seed())?;

@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_analysis::evidence::{Evidence, Observed, PointEvidence};
+use semfocus_analysis::evidence::{Evidence, PointEvidence};
 use semfocus_analysis::stats::quantile;
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_core::study::seed_name;
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
 use semfocus_figure::{Figure, Interpolation, Line, Mark, Series, significant};
-use semfocus_store::{SharpnessRecord, StoredSurface, StoredTrial, SurfaceSettings};
+use semfocus_store::{SharpnessData, SurfaceData, TrialData};
 
 use crate::palette;
 use crate::pictures::{Picture, at_point, over_seeds, picture, spread};
@@ -21,17 +21,17 @@ mod view;
 
 pub use view::view_html;
 
-/// A trial's surfaces and sharpness.
+/// A trial with surfaces or sharpness.
 struct Explored<'a> {
     point: &'a PointEvidence,
-    trial: &'a Observed,
-    surfaces: Vec<StoredSurface>,
-    sharpness: Vec<SharpnessRecord>,
+    trial: &'a TrialData,
+    surfaces: Vec<&'a SurfaceData>,
+    sharpness: &'a [SharpnessData],
 }
 
 impl Explored<'_> {
     fn mechanism(&self) -> &str {
-        &self.trial.trial.entry.mechanism
+        &self.trial.entry.mechanism
     }
 
     /// The mechanism and where it is on the grid.
@@ -40,30 +40,13 @@ impl Explored<'_> {
     }
 
     fn seed(&self) -> u64 {
-        self.trial.trial.entry.seed
+        self.trial.entry.seed
     }
 }
 
-/// What `landscape` and `sharpness` found about a trial.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Measured {
-    pub(crate) surfaces: Vec<StoredSurface>,
-    pub(crate) sharpness: Vec<SharpnessRecord>,
-}
-
-/// None if neither command was used. Surfaces that cannot be read are left out; what is wrong with them is added to `damage`.
-pub fn section(evidence: &Evidence, damage: &mut Vec<String>) -> Option<Section> {
-    section_of(evidence, |trial| {
-        let (surfaces, wrong) = trial.folder.surfaces();
-        let sharpness = trial.folder.sharpness();
-        damage.extend(wrong.iter().chain(sharpness.as_ref().err()).map(ToString::to_string));
-        Measured { surfaces, sharpness: sharpness.unwrap_or_default() }
-    })
-}
-
-/// The section about what `measured` gives for each trial.
-pub(crate) fn section_of(evidence: &Evidence, measured: impl FnMut(&StoredTrial) -> Measured) -> Option<Section> {
-    let explored = explored(evidence, measured);
+/// None if neither command was used.
+pub fn section(evidence: &Evidence) -> Option<Section> {
+    let explored = explored(evidence);
     if explored.is_empty() {
         return None;
     }
@@ -80,37 +63,31 @@ pub(crate) fn section_of(evidence: &Evidence, measured: impl FnMut(&StoredTrial)
 
 /// What surfaces and sharpness say about each mechanism compared with full attention: its name, the sentence, and whether
 /// its loss is shown to be steeper (1), flatter (-1) or neither (0). Of surfaces with or without dropout of the attention weights.
-pub(crate) fn comparisons(
-    evidence: &Evidence,
-    measured: impl FnMut(&StoredTrial) -> Measured,
-    attention_dropout: bool,
-) -> Vec<(String, String, i8)> {
-    let explored = with_dropout(&explored(evidence, measured), attention_dropout);
+pub fn comparisons(evidence: &Evidence, attention_dropout: bool) -> Vec<(String, String, i8)> {
+    let explored = with_dropout(&explored(evidence), attention_dropout);
     let shown = shown(&explored);
-    let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
+    let steepness = steepness(&explored, shown.first().map(|(_, surface)| *surface));
     findings::sentences(&steepness, &explored)
 }
 
-fn explored<'a>(evidence: &'a Evidence, mut measured: impl FnMut(&StoredTrial) -> Measured) -> Vec<Explored<'a>> {
-    let mut explored = Vec::new();
-    for point in &evidence.points {
-        for trial in &point.trials {
-            let Measured { surfaces, sharpness } = measured(&trial.trial);
-            if !(surfaces.is_empty() && sharpness.is_empty()) {
-                explored.push(Explored { point, trial, surfaces, sharpness });
-            }
-        }
-    }
-    explored
+fn explored(evidence: &Evidence) -> Vec<Explored<'_>> {
+    let all =
+        evidence.points.iter().flat_map(|point| point.trials.iter().map(move |observed| (point, &observed.trial)));
+    let measured = all.filter(|(_, trial)| !(trial.surfaces.is_empty() && trial.sharpness.is_empty()));
+    let explored = measured.map(|(point, trial)| {
+        let (surfaces, sharpness) = (trial.surfaces.iter().collect(), &trial.sharpness[..]);
+        Explored { point, trial, surfaces, sharpness }
+    });
+    explored.collect()
 }
 
 /// Only the surfaces with, or those without, dropout of the attention weights. The sharpness belongs to those without.
 fn with_dropout<'a>(explored: &[Explored<'a>], attention_dropout: bool) -> Vec<Explored<'a>> {
     let chosen = |one: &Explored<'a>| {
-        let is_so = |stored: &&StoredSurface| stored.settings.attention_dropout == attention_dropout;
-        let surfaces: Vec<StoredSurface> = one.surfaces.iter().filter(is_so).cloned().collect();
-        let sharpness = if attention_dropout { Vec::new() } else { one.sharpness.clone() };
-        Explored { point: one.point, trial: one.trial, surfaces, sharpness }
+        let is_so = |surface: &&SurfaceData| surface.attention_dropout == attention_dropout;
+        let surfaces: Vec<&SurfaceData> = one.surfaces.iter().copied().filter(is_so).collect();
+        let sharpness = if attention_dropout { &[] } else { one.sharpness };
+        Explored { surfaces, sharpness, ..*one }
     };
     let chosen = explored.iter().map(chosen);
     chosen.filter(|one| !(one.surfaces.is_empty() && one.sharpness.is_empty())).collect()
@@ -128,10 +105,10 @@ impl Part {
     fn new(evidence: &Evidence, explored: &[Explored], attention_dropout: bool) -> Self {
         let explored = with_dropout(explored, attention_dropout);
         let shown = shown(&explored);
-        let steepness = steepness(&explored, shown.first().map(|(_, stored)| &stored.settings));
+        let steepness = steepness(&explored, shown.first().map(|(_, surface)| *surface));
         let mut pictures = surface_pictures(&shown);
         pictures.extend(lipschitz_picture(&steepness));
-        let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
+        let surfaces: Vec<Surface> = shown.iter().map(|(explored, data)| surface(explored, data)).collect();
         let mut table = lipschitz_table(evidence, &steepness);
         let mut findings = findings::html(&shown, &steepness, &explored);
         if attention_dropout {
@@ -156,23 +133,23 @@ impl Part {
 /// Panels of surfaces that can still be compared at a glance.
 const MAX_SHOWN: usize = 6;
 
-/// What two surfaces must have in common to be compared.
-fn question(settings: &SurfaceSettings) -> (String, u64, usize, usize, u64, usize) {
-    let SurfaceSettings { directions, seed, draw, grid, samples, .. } = settings;
-    (directions.clone(), *seed, *draw, grid.side, grid.range.to_bits(), *samples)
+/// What two surfaces must have in common to be compared, apart from the draw.
+fn question(surface: &SurfaceData) -> (&str, u64, usize, u64, usize) {
+    let SurfaceData { directions, seed, grid, samples, .. } = surface;
+    (directions, *seed, grid.side, grid.range.to_bits(), *samples)
 }
 
 /// One surface for each mechanism and point of the grid, all about the same question and of one seed: the question and seed with
 /// the most of them or, among equals, the first. If they are too many, those of the first point only.
-fn shown<'a, 'b>(explored: &'a [Explored<'b>]) -> Vec<(&'a Explored<'b>, &'a StoredSurface)> {
+fn shown<'a, 'b>(explored: &'a [Explored<'b>]) -> Vec<(&'a Explored<'b>, &'b SurfaceData)> {
     let mut best = Vec::new();
     for one in explored {
         for surface in &one.surfaces {
             let is_like = |other: &&Explored| other.seed() == one.seed();
             let of = |other: &'a Explored<'b>| {
                 // The latest epoch.
-                let same = |stored: &&StoredSurface| question(&stored.settings) == question(&surface.settings);
-                other.surfaces.iter().rfind(same).map(|stored| (other, stored))
+                let same = |data: &&&SurfaceData| question(data) == question(surface) && data.draw == surface.draw;
+                other.surfaces.iter().rfind(same).map(|data| (other, *data))
             };
             let mut found: Vec<_> = explored.iter().filter(is_like).filter_map(of).collect();
             if found.len() > MAX_SHOWN {
@@ -186,17 +163,15 @@ fn shown<'a, 'b>(explored: &'a [Explored<'b>]) -> Vec<(&'a Explored<'b>, &'a Sto
     best
 }
 
-fn surface(explored: &Explored, stored: &StoredSurface) -> Surface {
-    let grid = stored.settings.grid;
-    let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
+fn surface(explored: &Explored, SurfaceData { grid, losses, .. }: &SurfaceData) -> Surface {
     let rows = losses.chunks_exact(grid.side).map(<[f64]>::to_vec).collect();
     Surface { name: explored.name(), range: grid.range, rows }
 }
 
-fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
-    let Some((first, stored)) = shown.first() else { return Vec::new() };
-    let surfaces: Vec<Surface> = shown.iter().map(|(explored, stored)| surface(explored, stored)).collect();
-    let SurfaceSettings { directions, samples, grid, epoch, .. } = &stored.settings;
+fn surface_pictures(shown: &[(&Explored, &SurfaceData)]) -> Vec<Picture> {
+    let Some((first, data)) = shown.first() else { return Vec::new() };
+    let surfaces: Vec<Surface> = shown.iter().map(|(explored, data)| surface(explored, data)).collect();
+    let SurfaceData { directions, samples, grid, epoch, .. } = data;
     let plane = match directions.as_str() {
         "tensor" => "two random directions, scaled to the norm of each parameter tensor",
         "filter" => "two random directions, scaled to the norm of each unit's weights",
@@ -225,9 +200,9 @@ fn surface_pictures(shown: &[(&Explored, &StoredSurface)]) -> Vec<Picture> {
 }
 
 /// Adds the training paths to the panels, if the planes have them.
-fn add_paths(figure: &mut Figure, shown: &[(&Explored, &StoredSurface)]) {
-    for (panel, (explored, stored)) in figure.panels.iter_mut().zip(shown) {
-        let points: Vec<(f64, f64)> = stored.settings.path.iter().map(|&(_, x, y)| (x, y)).collect();
+fn add_paths(figure: &mut Figure, shown: &[(&Explored, &SurfaceData)]) {
+    for (panel, (explored, data)) in figure.panels.iter_mut().zip(shown) {
+        let points: Vec<(f64, f64)> = data.path.iter().map(|&(_, x, y)| (x, y)).collect();
         if !points.is_empty() {
             let series = Series { name: String::new(), ..palette::series(explored.mechanism()) };
             panel.marks.push(Mark::Line(Line {
@@ -250,19 +225,12 @@ struct MechanismSteepness<'a> {
     seeds: Vec<u64>,
 }
 
-fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceSettings>) -> Vec<MechanismSteepness<'a>> {
+fn steepness<'a>(explored: &[Explored<'a>], like: Option<&SurfaceData>) -> Vec<MechanismSteepness<'a>> {
     let Some(like) = like else { return Vec::new() };
     let mut by_mechanism: Vec<MechanismSteepness> = Vec::new();
     for one in explored {
-        let is_like = |stored: &&StoredSurface| {
-            let settings = SurfaceSettings { draw: like.draw, ..stored.settings.clone() };
-            question(&settings) == question(like)
-        };
-        let found = one.surfaces.iter().filter(is_like).map(|stored| {
-            let losses: Vec<f64> = stored.values.iter().map(|value| value.loss).collect();
-            Steepness::new(&stored.settings.grid, &losses)
-        });
-        let found: Vec<Steepness> = found.collect();
+        let alike = one.surfaces.iter().filter(|data| question(data) == question(like));
+        let found: Vec<Steepness> = alike.map(|data| Steepness::new(&data.grid, &data.losses)).collect();
         let same = |of: &&mut MechanismSteepness| of.mechanism == one.mechanism() && of.point.point == one.point.point;
         match by_mechanism.iter_mut().find(same) {
             Some(of) => {
@@ -342,10 +310,10 @@ fn lipschitz_picture(steepness: &[MechanismSteepness]) -> Option<Picture> {
 /// Sharpness over epochs, for trials that were measured more than once. Only measurements with the most common number of
 /// examples and precision are used.
 fn sharpness_picture(explored: &[Explored]) -> Option<Picture> {
-    let kind = |record: &SharpnessRecord| (record.samples, record.exact);
-    let all = || explored.iter().flat_map(|one| &one.sharpness);
+    let kind = |record: &SharpnessData| (record.samples, record.exact);
+    let all = || explored.iter().flat_map(|one| one.sharpness);
     let usual = all().map(kind).max_by_key(|wanted| all().filter(|record| kind(record) == *wanted).count())?;
-    let along: Vec<(&Explored, Vec<&SharpnessRecord>)> = explored
+    let along: Vec<(&Explored, Vec<&SharpnessData>)> = explored
         .iter()
         .map(|one| (one, one.sharpness.iter().filter(|record| kind(record) == usual).collect::<Vec<_>>()))
         .filter(|(_, records)| records.len() > 1)
@@ -361,10 +329,10 @@ fn sharpness_picture(explored: &[Explored]) -> Option<Picture> {
         let mut epochs: Vec<usize> = of.iter().flat_map(|(_, records)| records).map(|record| record.epoch).collect();
         epochs.sort_unstable();
         epochs.dedup();
-        let of_seed = |(_, records): &&(&Explored, Vec<&SharpnessRecord>)| {
+        let of_seed = |(_, records): &&(&Explored, Vec<&SharpnessData>)| {
             let at = |epoch: &usize| {
                 let record = records.iter().find(|record| record.epoch == *epoch)?;
-                record.sharpness.eigenvalues.first().copied()
+                record.eigenvalues.first().copied()
             };
             epochs.iter().map(|epoch| at(epoch).unwrap_or(f64::NAN)).collect()
         };
@@ -426,28 +394,25 @@ fn lipschitz_table(evidence: &Evidence, steepness: &[MechanismSteepness]) -> Opt
 fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> {
     struct Row<'a> {
         of: &'a Explored<'a>,
-        record: &'a SharpnessRecord,
+        record: &'a SharpnessData,
     }
     impl Row<'_> {
         fn eigenvalue(&self, index: usize) -> Option<f64> {
-            self.record.sharpness.eigenvalues.get(index).copied()
+            self.record.eigenvalues.get(index).copied()
         }
     }
     let columns = [
         text("mechanism", "mechanism", |row: &Row| Cell::text(row.of.mechanism())),
         text("seed", "seed", |row| Cell::seed(row.of.seed())),
         number("epoch", "epoch", |row| Cell::text(row.record.epoch)),
-        number("loss", "loss", |row| Cell::number(row.record.sharpness.loss, digits)),
+        number("loss", "loss", |row| Cell::number(row.record.loss, digits)),
         under("largest eigenvalues", number("λ₁", "eigenvalue_1", |row| Cell::number(row.eigenvalue(0), digits))),
         under("largest eigenvalues", number("λ₂", "eigenvalue_2", |row| Cell::number(row.eigenvalue(1), digits))),
         under("largest eigenvalues", number("λ₃", "eigenvalue_3", |row| Cell::number(row.eigenvalue(2), digits))),
-        under("trace", number("estimate", "trace", |row| Cell::number(row.record.sharpness.trace, digits))),
-        under(
-            "trace",
-            number("± s.e.", "trace_standard_error", |row| Cell::number(row.record.sharpness.trace_error, digits)),
-        ),
+        under("trace", number("estimate", "trace", |row| Cell::number(row.record.trace, digits))),
+        under("trace", number("± s.e.", "trace_standard_error", |row| Cell::number(row.record.trace_error, digits))),
         number("λ₁ / loss", "eigenvalue_over_loss", |row| {
-            Cell::number(row.eigenvalue(0).map(|largest| largest / row.record.sharpness.loss), digits)
+            Cell::number(row.eigenvalue(0).map(|largest| largest / row.record.loss), digits)
         }),
         text("products", "products", |row| Cell::text(if row.record.exact { "exact" } else { "fast" })),
     ];

@@ -20,14 +20,14 @@ pub struct ProbeRecord {
     /// Minimum number of keys that a query keeps.
     #[serde(rename = "least_kept")]
     pub min_kept: usize,
-    /// Seconds that it took.
-    pub seconds: f64,
+    /// Seconds that it took. A store always has them, like the norms; the record of the study keeps neither.
+    pub seconds: Option<f64>,
     /// All layers together.
     pub pooled: Summary,
     /// Layer by layer.
     pub layers: Vec<LayerRecord>,
     /// Norms of the parameters.
-    pub norms: ModelNorms,
+    pub norms: Option<ModelNorms>,
 }
 
 /// What a probe found in a layer.

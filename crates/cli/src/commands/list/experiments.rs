@@ -8,7 +8,7 @@ use semfocus_core::{Experiment, Request, Scale};
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimator;
 use semfocus_lab::jobs::Sharing;
-use semfocus_report::record::results::{RecordedResult, parse};
+use semfocus_record::results::{RecordedResult, parse};
 use serde::Serialize;
 
 use crate::Error;

@@ -80,18 +80,18 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let device = &args.what.device.device;
     let execution = Execution { lab, device, locks: &locks, stop: &stop, is_quiet: args.quiet };
     let ends = execution.run(&jobs, *sharing);
-    let evidence = Evidence::read(&store, GOAL)?;
+    let mut evidence = Evidence::read(&store, GOAL)?;
     let outcome = Outcome::new(experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
     // The report does not depend on anybody reading the table.
     let printed = if jobs.is_empty() && !args.json { Ok(()) } else { outcome.print(args, out) };
-    if outcome.is_over() {
+    let (is_over, exit) = (outcome.is_over(), outcome.exit());
+    if is_over {
         let measured = after::measure(measurements, &store, &execution, !args.quiet && !args.json, out)?;
         if measured != Exit::Done {
             return Ok(measured);
         }
-        // Probes are part of the evidence.
-        let evidence = if measurements.is_empty() { None } else { Some(Evidence::read(&store, GOAL)?) };
-        let written = semfocus_report::write(&store, evidence.as_ref().unwrap_or(outcome.evidence))?;
+        evidence.update_measurements(store.read_all()?.into());
+        let written = semfocus_report::write(&store, &evidence)?;
         if !args.quiet {
             say!("report: {}", written.page.display());
             show(experiment, dir);
@@ -100,8 +100,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     printed?;
     // What could not be repaired, such as a file that the system does not let us read.
     Ok(match left_out(dir, &evidence.damage) {
-        Exit::Done => outcome.exit(),
-        exit => exit,
+        Exit::Done => exit,
+        damaged => damaged,
     })
 }
 

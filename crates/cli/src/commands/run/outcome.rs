@@ -80,8 +80,8 @@ impl<'a> Outcome<'a> {
             interrupted: interrupted && over < jobs.len(),
             comparison: evidence::rows(evidence),
             answer: evidence.claim(),
-            probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).map(|probe| probe.seconds).sum(),
-            training_seconds: evidence.trials().flat_map(|o| &o.trial.records).map(|record| record.seconds).sum(),
+            probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).filter_map(|probe| probe.seconds).sum(),
+            training_seconds: evidence.trials().flat_map(|o| &o.trial.curve).filter_map(|point| point.seconds).sum(),
             evidence,
         }
     }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::Goal;
-use semfocus_store::{Session, StoredTrial};
+use semfocus_store::{Session, TrialData};
 use serde::{Deserialize, Serialize};
 
-use super::RecordError;
+use crate::RecordError;
 
 /// Options of `semfocus run` that do not change results, and whether they have a value.
 const INDIFFERENT: [(&str, bool); 11] = [
@@ -53,15 +53,15 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    pub(super) fn new(evidence: &Evidence) -> Self {
-        let trials: Vec<&StoredTrial> = evidence.trials().map(|observed| &observed.trial).collect();
+    pub(crate) fn new(evidence: &Evidence) -> Self {
+        let trials: Vec<&TrialData> = evidence.trials().map(|observed| &observed.trial).collect();
         let environments = trials.iter().filter_map(|trial| trial.environment.as_ref());
         let sessions: Vec<&Session> =
             environments.flat_map(|found| found.earlier.iter().chain([&found.last])).collect();
         let day = |session: &&Session| session.started.chars().take(10).collect::<String>();
-        let seconds = |trial: &&StoredTrial| {
-            let epochs: f64 = trial.curve().map(|record| record.seconds).sum();
-            epochs + trial.probes.iter().map(|probe| probe.seconds).sum::<f64>()
+        let seconds = |trial: &&TrialData| {
+            let epochs: f64 = trial.curve_from_start().filter_map(|point| point.seconds).sum();
+            epochs + trial.probes.iter().filter_map(|probe| probe.seconds).sum::<f64>()
         };
         let version = |session: &&Session| match &session.commit {
             Some(commit) => {
@@ -87,16 +87,16 @@ impl Provenance {
     }
 
     /// The target that epochs are counted to.
-    pub(super) fn goal(&self) -> Result<Goal, String> {
+    pub(crate) fn goal(&self) -> Result<Goal, String> {
         self.target.as_deref().map_or(Ok(GOAL), str::parse)
     }
 
-    pub(super) fn read(path: &Path) -> Result<Self, RecordError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, RecordError> {
         let text = std::fs::read_to_string(path).map_err(|error| RecordError::io(path, &error))?;
         toml::from_str(&text).map_err(|error| RecordError::wrong(path, error.to_string()))
     }
 
-    pub(super) fn to_toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         toml::to_string(self).expect("plain fields can be written")
     }
 }

@@ -15,6 +15,9 @@
 //! | what runs say about a claim | `findings.rs` |
 //! | the generated parts of pages | `parts.rs` |
 
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a name that says everything needs no comment")]
+
 pub mod data;
 mod findings;
 pub mod ledger;

@@ -6,13 +6,13 @@ use semfocus_analysis::evidence::claim::Answer;
 use semfocus_core::{Goal, Metric, Scale};
 use semfocus_figure::Background;
 
-use super::data::RecordedRun;
-use super::findings::{Finding, STANDING_RULE, Standing, findings};
-use super::ledger::{ClaimEntry, Ledger, RunEntry};
-use super::results::RecordedResult;
-use crate::pictures::Picture;
-use crate::tables::Table;
-use crate::{causes, pictures, regions, surface, tables, theory};
+use crate::data::RecordedRun;
+use crate::findings::{Finding, STANDING_RULE, Standing, findings};
+use crate::ledger::{ClaimEntry, Ledger, RunEntry};
+use crate::results::RecordedResult;
+use semfocus_report::pictures::Picture;
+use semfocus_report::tables::Table;
+use semfocus_report::{causes, pictures, regions, surface, tables, theory};
 
 /// In place of the name of a run: figures that need no run.
 const THEORY: &str = "theory";
@@ -28,7 +28,7 @@ struct Drawn {
 }
 
 /// Makes parts, and remembers the figures that they show.
-pub(super) struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     ledger: &'a Ledger,
     runs: &'a BTreeMap<String, RecordedRun>,
     drawn: BTreeMap<String, Drawn>,
@@ -38,7 +38,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(super) fn new(ledger: &'a Ledger, runs: &'a BTreeMap<String, RecordedRun>) -> Self {
+    pub(crate) fn new(ledger: &'a Ledger, runs: &'a BTreeMap<String, RecordedRun>) -> Self {
         let mut found = BTreeMap::new();
         for entry in &ledger.runs {
             let Some(run) = runs.get(&entry.name) else { continue };
@@ -55,12 +55,12 @@ impl<'a> Parts<'a> {
     }
 
     /// The figures that parts have shown: names of files and their contents.
-    pub(super) fn into_figures(self) -> BTreeMap<String, String> {
+    pub(crate) fn into_figures(self) -> BTreeMap<String, String> {
         self.figures
     }
 
     /// The part that these words ask for. `prefix` is the path from the page to the record.
-    pub(super) fn part(&mut self, words: &[&str], prefix: &str) -> Result<String, String> {
+    pub(crate) fn part(&mut self, words: &[&str], prefix: &str) -> Result<String, String> {
         match words {
             ["claims"] => Ok(self.claims(prefix)),
             ["rule"] => Ok(format!("*{STANDING_RULE}*")),
@@ -228,7 +228,7 @@ impl<'a> Parts<'a> {
     }
 
     /// One line for each run that was asked for.
-    pub(super) fn results(&self) -> Vec<RecordedResult> {
+    pub(crate) fn results(&self) -> Vec<RecordedResult> {
         let result_of = |entry: &RunEntry| {
             let run = self.runs.get(&entry.name);
             let findings = entry.claims.first().map_or(&[][..], |claim| self.said(claim, &entry.name));
@@ -318,7 +318,7 @@ fn draw(run: &RecordedRun) -> Drawn {
     let sections: Vec<_> = causes::section(evidence)
         .into_iter()
         .chain(theory::section(evidence))
-        .chain(surface::section_of(evidence, |trial| run.measured(trial)))
+        .chain(surface::section(evidence))
         .collect();
     let (mut all_pictures, mut all_tables) = (pictures::pictures(evidence), tables::tables(evidence));
     for section in sections {

@@ -10,14 +10,14 @@
 
 use std::path::Path;
 
-use super::RecordError;
+use crate::RecordError;
 
 const BEGIN: &str = "<!-- record: ";
 const CLOSE: &str = " -->";
 const END: &str = "<!-- end of record -->";
 
 /// The page with its generated parts made anew: `generate` is given the words of a part.
-pub(super) fn regenerate(
+pub(crate) fn regenerate(
     path: &Path,
     text: &str,
     mut generate: impl FnMut(&[&str]) -> Result<String, String>,

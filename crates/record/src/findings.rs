@@ -3,25 +3,25 @@
 use semfocus_analysis::evidence::claim::{Answer, check};
 use semfocus_analysis::theory::pairs::pairs;
 
-use super::data::RecordedRun;
-use super::ledger::{ClaimEntry, Test};
-use crate::{surface, theory};
+use crate::data::RecordedRun;
+use crate::ledger::{ClaimEntry, Test};
+use semfocus_report::{surface, theory};
 
 /// What one run says about one part of a claim.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// What is expected, such as `topk:5 faster`.
-    pub(super) expected: String,
-    pub(super) answer: Answer,
+    pub(crate) expected: String,
+    pub(crate) answer: Answer,
     /// Why, in the words of `compare` and the report.
-    pub(super) words: String,
+    pub(crate) words: String,
     /// Whether it counts for the verdict on the claim. One about the same models as another does not.
-    pub(super) counts: bool,
+    pub(crate) counts: bool,
 }
 
 /// What all runs together say about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// Every finding that decides anything supports it.
     Supported,
     /// Some findings support it, others speak against it.
@@ -35,12 +35,12 @@ pub(super) enum Standing {
 }
 
 /// The rule for [`Standing`], as users read it.
-pub(super) const STANDING_RULE: &str = "supported: every finding that decides anything supports the claim. not supported: every such \
+pub(crate) const STANDING_RULE: &str = "supported: every finding that decides anything supports the claim. not supported: every such \
 finding speaks against it. weakened: there are both. undecided: no finding decides. not tested: there is no finding. Findings in brackets \
 are about the same models as another one and do not count.";
 
 impl Standing {
-    pub(super) fn new(findings: &[&Finding]) -> Self {
+    pub(crate) fn new(findings: &[&Finding]) -> Self {
         let any = |wanted: Answer| findings.iter().any(|finding| finding.counts && finding.answer == wanted);
         match (any(Answer::Supported), any(Answer::NotSupported)) {
             _ if findings.is_empty() => Standing::NotTested,
@@ -51,7 +51,7 @@ impl Standing {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Standing::Supported => "supported",
             Standing::Weakened => "weakened",
@@ -63,7 +63,7 @@ impl Standing {
 }
 
 /// What a run says about a claim; nothing if it has none of the mechanisms or measurements that the claim is about.
-pub(super) fn findings(claim: &ClaimEntry, run: &RecordedRun) -> Vec<Finding> {
+pub(crate) fn findings(claim: &ClaimEntry, run: &RecordedRun) -> Vec<Finding> {
     match claim.test {
         Some(Test::Conditions) => conditions(run),
         Some(Test::Lipschitz) => lipschitz(run),
@@ -107,7 +107,7 @@ fn conditions(run: &RecordedRun) -> Vec<Finding> {
 fn lipschitz(run: &RecordedRun) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (attention_dropout, words) in [(false, "without"), (true, "with")] {
-        let found = surface::comparisons(&run.evidence, |trial| run.measured(trial), attention_dropout);
+        let found = surface::comparisons(&run.evidence, attention_dropout);
         findings.extend(found.into_iter().map(|(name, sentence, direction)| Finding {
             expected: format!("{name} flatter, {words} attention dropout"),
             answer: match direction {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, Measures, Unit};
 use semfocus_core::{AnyName, Experiment, Request, Scale, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
-use semfocus_report::record::{self, Record, RecordedRun, results};
+use semfocus_record::{Record, RecordedRun, add, results};
 use semfocus_store::{Grid, State, Store, SurfaceFolder, SurfaceSettings};
 
 const EPOCHS: usize = 20;
@@ -145,7 +145,7 @@ fn record(dir: &Path) -> Store {
     std::fs::create_dir_all(&record).unwrap();
     std::fs::write(record.join("record.toml"), LEDGER).unwrap();
     std::fs::write(record.join("page.md"), PAGE).unwrap();
-    record::add(&store, &record, "small", None, &AnyName).unwrap();
+    add(&store, &record, "small", None, &AnyName).unwrap();
     store
 }
 
@@ -169,14 +169,61 @@ fn verdicts_from_the_record_are_those_of_the_run() {
     };
     assert_eq!(comparisons(&kept), comparisons(&whole));
     assert_eq!(comparisons(&kept).len(), 2);
+    assert_same_measures(&kept, &whole);
+}
+
+/// Everything but the time, which the record does not keep by epoch: it is not known rather than wrong.
+fn assert_same_measures(kept: &Evidence, whole: &Evidence) {
+    assert_eq!((kept.unit(), kept.trials().count()), (whole.unit(), whole.trials().count()));
     for (one, other) in kept.trials().zip(whole.trials()) {
-        let (one, other) = (one.measures.unwrap(), other.measures.unwrap());
-        assert_eq!(
-            (one.time_to_target, one.best_epoch, one.luck),
-            (other.time_to_target, other.best_epoch, other.luck)
-        );
-        assert_eq!(one.mean_heldout_accuracy, other.mean_heldout_accuracy);
+        assert_eq!((one.trial.entry.id, one.trial.state), (other.trial.entry.id, other.trial.state));
+        let Some(measures) = other.measures else {
+            assert!(one.measures.is_none());
+            continue;
+        };
+        assert!(measures.seconds.is_some() && measures.flops.is_some());
+        assert_eq!(one.measures, Some(Measures { seconds: None, ..measures }));
     }
+    let points = kept.points.iter().zip(&whole.points);
+    for ((_, one), (_, other)) in points.flat_map(|(one, other)| one.compared().zip(other.compared())) {
+        let known = other.map(|other| Comparison { seconds: None, ..other.clone() });
+        assert_eq!(one.cloned(), known);
+    }
+}
+
+#[test]
+fn grids_steps_and_trials_that_did_not_finish_are_kept() {
+    let scratch = Scratch::new("record-grid");
+    let file = scratch.path().join("grid.toml");
+    let text = "base = \"even-pairs\"\ntraining.evaluate_every = 200\n\
+                [grid]\nmodel.blocks = [1, 2]\nmodel.activation = [\"relu\", \"gelu\"]\n";
+    std::fs::write(&file, text).unwrap();
+    let request = Request {
+        experiment: file.display().to_string(),
+        mechanisms: Some(["full", "topk:5"].map(str::to_owned).to_vec()),
+        seeds: Some(4),
+        epochs: Some(EPOCHS),
+        ..Request::default()
+    };
+    let experiment = Experiment::resolve(&request, &AnyName).unwrap();
+    let store = fixture::store(&scratch.path().join("run"), &experiment, |trial| {
+        let mut fixture = invented(trial)?;
+        let seed = semfocus_core::study::SEEDS.iter().position(|seed| *seed == trial.seed).unwrap();
+        match (seed, trial.model.blocks) {
+            (0, 1) => return None,
+            (1, 1) => (fixture.state, fixture.records) = (State::Diverged, fixture.records[..3].to_vec()),
+            (2, _) => (fixture.state, fixture.records) = (State::Interrupted, fixture.records[..9].to_vec()),
+            _ => {}
+        }
+        Some(fixture)
+    });
+    let store = store.unwrap();
+    let kept = add(&store, &scratch.path().join("record"), "grid", None, &AnyName).unwrap().evidence;
+    let whole = Evidence::read(&store, GOAL).unwrap();
+    assert_eq!((whole.points.len(), whole.unit()), (4, Unit::Steps(200)));
+    assert_eq!(whole.missing().count(), 12, "four have not begun, eight were interrupted");
+    assert_same_measures(&kept, &whole);
+    assert_eq!(kept.robustness(), whole.robustness());
 }
 
 #[test]
@@ -249,9 +296,9 @@ fn a_run_that_grew_is_brought_up_to_date_and_strangers_are_refused() {
     let store = record(scratch.path());
     let dir = scratch.path().join("record");
     Record::read(&dir, &AnyName).unwrap().draw().unwrap();
-    record::add(&store, &dir, "small", None, &AnyName).unwrap();
+    add(&store, &dir, "small", None, &AnyName).unwrap();
     assert!(Record::read(&dir, &AnyName).unwrap().outdated().unwrap().is_empty(), "the same run changes nothing");
-    record::add(&store, &dir, "stranger", None, &AnyName).unwrap();
+    add(&store, &dir, "stranger", None, &AnyName).unwrap();
     let error = Record::read(&dir, &AnyName).unwrap_err().to_string();
     assert!(error.contains("stranger is in data, but record.toml has no [[run]] with this name"), "{error}");
     std::fs::remove_dir_all(dir.join("data/stranger")).unwrap();
@@ -295,7 +342,7 @@ fn controls_judge_the_explanation() {
                   asked = \"why\"\nestimated_core_hours = 0.1\n";
     std::fs::write(dir.join("record.toml"), ledger).unwrap();
     std::fs::write(dir.join("why.md"), "<!-- record: findings why -->\n<!-- end of record -->\n<!-- record: provenance why -->\n<!-- end of record -->\n").unwrap();
-    record::add(&store, &dir, "causes", None, &AnyName).unwrap();
+    add(&store, &dir, "causes", None, &AnyName).unwrap();
     Record::read(&dir, &AnyName).unwrap().draw().unwrap();
     let page = std::fs::read_to_string(dir.join("why.md")).unwrap();
     let words =
@@ -317,17 +364,17 @@ fn a_run_can_have_its_own_target() {
     let store = record(scratch.path());
     let dir = scratch.path().join("record");
     let goal = "heldout_accuracy >= 0.975".parse().unwrap();
-    let kept = record::add(&store, &dir, "small", Some(goal), &AnyName).unwrap();
+    let kept = add(&store, &dir, "small", Some(goal), &AnyName).unwrap();
     assert_eq!(kept.evidence.goal, goal);
     let times = |evidence: &Evidence| -> Vec<_> {
         evidence.trials().map(|observed| observed.measures.unwrap().time_to_target).collect()
     };
     assert_eq!(times(&kept.evidence), times(&Evidence::read(&store, goal).unwrap()));
     assert_ne!(times(&kept.evidence), times(&Evidence::read(&store, GOAL).unwrap()), "or the target says nothing");
-    let again = record::add(&store, &dir, "small", None, &AnyName).unwrap();
+    let again = add(&store, &dir, "small", None, &AnyName).unwrap();
     assert_eq!(again.evidence.goal, goal, "a run that is added again keeps its target");
     let loss = "train_loss <= 0.1".parse().unwrap();
-    let error = record::add(&store, &dir, "small", Some(loss), &AnyName).unwrap_err().to_string();
+    let error = add(&store, &dir, "small", Some(loss), &AnyName).unwrap_err().to_string();
     assert!(error.contains("`train_loss <= 0.1` cannot be the target"), "{error}");
     Record::read(&dir, &AnyName).unwrap().draw().unwrap();
     let csv = results::parse(&std::fs::read_to_string(dir.join("results.csv")).unwrap()).unwrap();

@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Vec<RecordedResult>, String> {
     csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-pub(super) fn to_csv(results: &[RecordedResult]) -> String {
+pub(crate) fn to_csv(results: &[RecordedResult]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for result in results {
         writer.serialize(result).expect("plain fields can be written");

@@ -6,7 +6,7 @@ use std::path::Path;
 use semfocus_core::{Expectation, Outcome, Scale};
 use serde::Deserialize;
 
-use super::RecordError;
+use crate::RecordError;
 
 /// The contents of `record.toml`.
 #[derive(Clone, Debug, Deserialize)]

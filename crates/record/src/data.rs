@@ -1,0 +1,533 @@
+//! A run as the record keeps it: a few small files from which everything that the record shows is computed again.
+//!
+//! ```text
+//! NAME/experiment.toml   the experiment, as the run has it
+//! NAME/provenance.toml   command, version, processor, dates, core-hours
+//! NAME/trials.csv        one line per trial, with what follows from its curve
+//! NAME/curves.csv        one line per trial and epoch
+//! NAME/probes.csv        quantiles of the scores, one line per probe and statistic; if the run was probed
+//! NAME/surfaces.csv      one line per loss surface; if there are any
+//! NAME/sharpness.csv     one line per measurement of the Hessian; if there are any
+//! ```
+//!
+//! Accuracies keep all their digits, so that verdicts are those of the run itself. Losses are rounded.
+
+use std::path::Path;
+
+use semfocus_analysis::evidence::{Evidence, GOAL, Measures, Observed};
+use semfocus_core::experiment::presets;
+use semfocus_core::{Experiment, Goal, Known, Metrics, Request, Scale, TrialId, fnv_1a};
+use semfocus_store::files::{create_folder, write_whole};
+use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
+use semfocus_store::{CurvePoint, Grid, IndexEntry, RunData, SharpnessData, State, Store, SurfaceData, TrialData};
+use serde::{Deserialize, Serialize};
+
+use crate::RecordError;
+use crate::provenance::Provenance;
+use crate::rows::{self, Exact, List, Row, to_csv, to_csv_with};
+
+/// Losses in curves, and statistics of scores.
+type Rounded = rows::Rounded<4>;
+
+/// Losses on surfaces, whose differences are divided by the distance of cells.
+type Losses = List<6>;
+
+/// A recorded run.
+#[derive(Clone, Debug)]
+pub struct RecordedRun {
+    /// Name of its folder.
+    pub name: String,
+    /// What it shows, computed from its files.
+    pub evidence: Evidence,
+    /// How it came about.
+    pub provenance: Provenance,
+    /// What it has different from the full scale, in words.
+    pub reduced: Vec<String>,
+}
+
+impl RecordedRun {
+    /// Reads the files of a run. `known` says what the published experiment is where presets leave it to the task.
+    pub fn read(dir: &Path, known: &dyn Known) -> Result<Self, RecordError> {
+        let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let path = dir.join("experiment.toml");
+        let text = std::fs::read_to_string(&path).map_err(|error| RecordError::io(&path, &error))?;
+        let experiment = Experiment::from_toml(&path.display().to_string(), &text)?;
+        let reduced = reduced(&experiment, known)?;
+        let path = dir.join("provenance.toml");
+        let provenance = Provenance::read(&path)?;
+        if provenance.checksum != checksum(dir)? {
+            let message = "the files beside it have changed since `semfocus record add` wrote them; add the run again";
+            return Err(RecordError::wrong(&path, message));
+        }
+        let goal = provenance.goal().map_err(|message| RecordError::wrong(&path, message))?;
+        let listed: Vec<Row<TrialRow>> = rows::read(&dir.join("trials.csv"))?;
+        let mut trials = listed.iter().map(|row| trial(row, &experiment)).collect::<Result<Vec<_>, _>>()?;
+        for row in rows::read::<CurveRow>(&dir.join("curves.csv"))? {
+            let trial = of_trial(&mut trials, row.values.trial, &row)?;
+            row.values.add_to(trial).map_err(|message| row.error(message))?;
+        }
+        for row in rows::read_if_there::<ProbeRow>(&dir.join("probes.csv"))? {
+            row.values.add_to(of_trial(&mut trials, row.values.trial, &row)?);
+        }
+        for row in rows::read_if_there::<SurfaceRow>(&dir.join("surfaces.csv"))? {
+            let trial = of_trial(&mut trials, row.values.trial, &row)?;
+            let data = row.values.data().map_err(|message| row.error(&message))?;
+            trial.surfaces.push(data);
+        }
+        for row in rows::read_if_there::<SharpnessRow>(&dir.join("sharpness.csv"))? {
+            of_trial(&mut trials, row.values.trial, &row)?.sharpness.push(row.values.data());
+        }
+        for (row, trial) in listed.iter().zip(&trials) {
+            check(row, trial, goal)?;
+        }
+        let evidence = Evidence::new(RunData { experiment, trials, damage: Vec::new() }, goal, None)?;
+        Ok(RecordedRun { name, evidence, provenance, reduced })
+    }
+}
+
+/// The trial with a number.
+fn of_trial<'a, T>(trials: &'a mut [TrialData], number: usize, row: &Row<T>) -> Result<&'a mut TrialData, RecordError> {
+    let trial = number.checked_sub(1).and_then(|index| trials.get_mut(index));
+    trial.ok_or_else(|| row.error("`trial` is not the number of a line of trials.csv"))
+}
+
+/// How an experiment differs from the full scale of its preset, which is the published one for experiments of the study. One that is no
+/// preset has only what the command line changed.
+fn reduced(experiment: &Experiment, known: &dyn Known) -> Result<Vec<String>, RecordError> {
+    if !presets().iter().any(|preset| preset.name == experiment.name) {
+        return Ok(experiment.changed.clone());
+    }
+    let request = Request { experiment: experiment.name.clone(), scale: Some(Scale::Full), ..Request::default() };
+    let published = Experiment::resolve(&request, known)?;
+    Ok(experiment.design_differences(&published, known)?)
+}
+
+/// Writes what the record keeps of a run into a folder. Gives the run as it will be read from there.
+pub(crate) fn write(
+    store: &Store,
+    dir: &Path,
+    goal: Option<Goal>,
+    known: &dyn Known,
+) -> Result<RecordedRun, RecordError> {
+    let path = dir.join("provenance.toml");
+    let goal = match goal {
+        Some(goal) => goal,
+        None if path.exists() => Provenance::read(&path)?.goal().map_err(|error| RecordError::wrong(&path, error))?,
+        None => GOAL,
+    };
+    let run: RunData = store.read_all()?.into();
+    let plan: Vec<TrialId> = run.trials.iter().map(|trial| trial.entry.id).collect();
+    let evidence = Evidence::new(run, goal, None)?;
+    if let Some(damage) = evidence.damage.first() {
+        return Err(RecordError::Damaged { run: store.dir().to_owned(), damage: damage.clone() });
+    }
+    if evidence.trials().all(|observed| observed.measures.is_none()) {
+        return Err(RecordError::Empty { run: store.dir().to_owned() });
+    }
+    // In the order of the plan, which that of the points may differ from.
+    let mut observed: Vec<&Observed> = evidence.trials().collect();
+    observed.sort_by_cached_key(|observed| plan.iter().position(|id| *id == observed.trial.entry.id));
+    let trials = || (1..).zip(observed.iter().map(|observed| &observed.trial));
+    let listed: Vec<TrialRow> =
+        (1..).zip(&observed).map(|(number, of)| TrialRow::new(number, &of.trial, of.measures.as_ref())).collect();
+    let axes: Vec<&str> = observed[0].trial.entry.point.iter().map(|(path, _)| path.as_str()).collect();
+    let place = |(_, trial): (usize, &'_ TrialData)| -> Vec<String> {
+        trial.entry.point.iter().map(|(_, value)| value.clone()).collect()
+    };
+    let places: Vec<Vec<String>> = trials().map(place).collect();
+    let curves: Vec<CurveRow> = trials()
+        .flat_map(|(number, trial)| trial.curve_from_start().map(move |point| CurveRow::new(number, point)))
+        .collect();
+    let probes: Vec<ProbeRow> = trials()
+        .flat_map(|(number, trial)| trial.probes.iter().flat_map(move |probe| ProbeRow::all(number, probe)))
+        .collect();
+    let surfaces: Vec<SurfaceRow> = trials()
+        .flat_map(|(number, trial)| trial.surfaces.iter().map(move |data| SurfaceRow::new(number, data)))
+        .collect();
+    let sharpness: Vec<SharpnessRow> = trials()
+        .flat_map(|(number, trial)| trial.sharpness.iter().map(move |data| SharpnessRow::new(number, data)))
+        .collect();
+    create_folder(dir)?;
+    let put = |name: &str, text: &str| write_whole(&dir.join(name), text.as_bytes()).map_err(RecordError::from);
+    put("experiment.toml", &evidence.experiment.to_toml())?;
+    let places: Vec<Vec<&str>> = places.iter().map(|values| values.iter().map(String::as_str).collect()).collect();
+    put("trials.csv", &to_csv_with(&listed, AXES_AT, &axes, &places))?;
+    put("curves.csv", &to_csv(&curves))?;
+    let optional =
+        [("probes.csv", to_csv(&probes)), ("surfaces.csv", to_csv(&surfaces)), ("sharpness.csv", to_csv(&sharpness))];
+    for (name, text) in optional {
+        match dir.join(name) {
+            _ if !text.is_empty() => put(name, &text)?,
+            old if old.exists() => std::fs::remove_file(&old).map_err(|error| RecordError::io(&old, &error))?,
+            _ => {}
+        }
+    }
+    // Last, because it has the checksum of the others.
+    let provenance = Provenance { checksum: checksum(dir)?, ..Provenance::new(&evidence) };
+    write_whole(&path, provenance.to_toml().as_bytes())?;
+    RecordedRun::read(dir, known)
+}
+
+/// A checksum of the files of a run but its provenance. It finds accidents, not forgers.
+fn checksum(dir: &Path) -> Result<String, RecordError> {
+    let mut bytes = Vec::new();
+    for name in ["experiment.toml", "trials.csv", "curves.csv", "probes.csv", "surfaces.csv", "sharpness.csv"] {
+        let path = dir.join(name);
+        if path.exists() {
+            bytes.extend(name.bytes());
+            bytes.extend(std::fs::read(&path).map_err(|error| RecordError::io(&path, &error))?);
+        }
+    }
+    Ok(format!("{:016x}", fnv_1a(bytes.into_iter())))
+}
+
+/// A line of `trials.csv`. After the first three columns the file has one for each axis of the grid.
+#[derive(Debug, Serialize, Deserialize)]
+struct TrialRow {
+    trial: usize,
+    mechanism: String,
+    seed: u64,
+    task: String,
+    state: State,
+    planned_epochs: usize,
+    epochs: usize,
+    epochs_to_target: Option<Exact>,
+    best_heldout_accuracy: Option<Exact>,
+    best_epoch: Option<usize>,
+    last_heldout_accuracy: Option<Exact>,
+    majority: Option<Exact>,
+    test_accuracy: Option<Exact>,
+    epoch_flops: Option<Rounded>,
+    steps: Option<u64>,
+    seconds: Rounded,
+}
+
+const AXES_AT: usize = 3;
+
+/// What follows from the curve of a trial: columns of [`TrialRow`] and what is in them.
+fn summary(row: &TrialRow) -> [(&'static str, String); 5] {
+    let text = |value: Option<Exact>| value.map_or_else(String::new, |value| value.0.to_string());
+    [
+        ("epochs", row.epochs.to_string()),
+        ("epochs_to_target", text(row.epochs_to_target)),
+        ("best_heldout_accuracy", text(row.best_heldout_accuracy)),
+        ("best_epoch", row.best_epoch.map_or_else(String::new, |epoch| epoch.to_string())),
+        ("last_heldout_accuracy", text(row.last_heldout_accuracy)),
+    ]
+}
+
+impl TrialRow {
+    fn new(number: usize, trial: &TrialData, measures: Option<&Measures>) -> Self {
+        let time = measures.map(|measures| measures.time_to_target).filter(|time| time.reached);
+        TrialRow {
+            trial: number,
+            mechanism: trial.entry.mechanism.clone(),
+            seed: trial.entry.seed,
+            task: trial.entry.task.clone(),
+            state: trial.state,
+            planned_epochs: trial.entry.epochs,
+            epochs: measures.map_or(0, |measures| measures.epochs),
+            epochs_to_target: time.map(|time| Exact(time.time)),
+            best_heldout_accuracy: measures.map(|measures| Exact(measures.best_heldout_accuracy)),
+            best_epoch: measures.map(|measures| measures.best_epoch),
+            last_heldout_accuracy: measures.map(|measures| Exact(measures.last_heldout_accuracy)),
+            majority: trial.majority.map(Exact),
+            test_accuracy: trial.test_accuracy.map(Exact),
+            epoch_flops: trial.epoch_flops.map(rows::Rounded),
+            steps: trial.steps,
+            seconds: rows::Rounded(trial.curve_from_start().filter_map(|point| point.seconds).sum()),
+        }
+    }
+}
+
+/// A trial without its curve.
+fn trial(row: &Row<TrialRow>, experiment: &Experiment) -> Result<TrialData, RecordError> {
+    let TrialRow { mechanism, seed, .. } = &row.values;
+    let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut place = None;
+    for point in experiment.points() {
+        let mut is_here = true;
+        for (path, value) in &point {
+            is_here &= row.text(path)? == written(value);
+        }
+        if is_here {
+            place = Some(point);
+        }
+    }
+    let place = place.ok_or_else(|| row.error("experiment.toml has no such point of the grid"))?;
+    if !experiment.mechanisms.contains(mechanism) || !experiment.seeds.contains(seed) {
+        return Err(row.error("experiment.toml has no such mechanism or seed"));
+    }
+    let settings = experiment.settings_at(&place, mechanism, *seed)?;
+    Ok(TrialData {
+        entry: IndexEntry {
+            id: TrialId::new(&settings),
+            epochs: row.values.planned_epochs,
+            task: row.values.task.clone(),
+            mechanism: mechanism.clone(),
+            seed: *seed,
+            point: place.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect(),
+        },
+        settings: Some(settings),
+        state: row.values.state,
+        untrained: None,
+        curve: Vec::new(),
+        steps: row.values.steps,
+        epoch_flops: row.values.epoch_flops.map(|flops| flops.0),
+        majority: row.values.majority.map(|share| share.0),
+        held_out: None,
+        test_split: None,
+        test_accuracy: row.values.test_accuracy.map(|accuracy| accuracy.0),
+        updated: None,
+        probes: Vec::new(),
+        surfaces: Vec::new(),
+        sharpness: Vec::new(),
+        environment: None,
+    })
+}
+
+/// Checks what follows from the curve of a trial.
+fn check(row: &Row<TrialRow>, trial: &TrialData, goal: Goal) -> Result<(), RecordError> {
+    let expected = TrialRow::new(row.values.trial, trial, Measures::new(trial, goal).as_ref());
+    for ((column, found), (_, expected)) in summary(&row.values).into_iter().zip(summary(&expected)) {
+        if found != expected {
+            return Err(row.error(&format!("`{column}` is `{found}`, but the curve in curves.csv gives `{expected}`")));
+        }
+    }
+    Ok(())
+}
+
+/// A line of `curves.csv`.
+#[derive(Debug, Serialize, Deserialize)]
+struct CurveRow {
+    trial: usize,
+    epoch: usize,
+    train_loss: Rounded,
+    train_accuracy: Exact,
+    heldout_loss: Rounded,
+    heldout_accuracy: Exact,
+}
+
+impl CurveRow {
+    fn new(trial: usize, CurvePoint { epoch, metrics, .. }: &CurvePoint) -> Self {
+        CurveRow {
+            trial,
+            epoch: *epoch,
+            train_loss: rows::Rounded(metrics.train_loss),
+            train_accuracy: Exact(metrics.train_accuracy),
+            heldout_loss: rows::Rounded(metrics.heldout_loss),
+            heldout_accuracy: Exact(metrics.heldout_accuracy),
+        }
+    }
+
+    fn add_to(&self, trial: &mut TrialData) -> Result<(), &'static str> {
+        let metrics = Metrics {
+            train_loss: self.train_loss.0,
+            train_accuracy: self.train_accuracy.0,
+            heldout_loss: self.heldout_loss.0,
+            heldout_accuracy: self.heldout_accuracy.0,
+        };
+        let point = CurvePoint { epoch: self.epoch, metrics, seconds: None };
+        match point.epoch {
+            0 if trial.untrained.is_none() && trial.curve.is_empty() => trial.untrained = Some(point),
+            epoch if epoch == trial.curve.len() + 1 => trial.curve.push(point),
+            _ => return Err("expected the next epoch of the trial"),
+        }
+        Ok(())
+    }
+}
+
+/// The statistics of scores that the conditions of the theory are about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Statistic {
+    Dispersion,
+    Separation,
+    Sink,
+}
+
+impl Statistic {
+    const ALL: [Statistic; 3] = [Statistic::Dispersion, Statistic::Separation, Statistic::Sink];
+
+    fn of(self, summary: &mut Summary) -> &mut Vec<f64> {
+        match self {
+            Statistic::Dispersion => &mut summary.dispersion,
+            Statistic::Separation => &mut summary.separation,
+            Statistic::Sink => &mut summary.sink,
+        }
+    }
+}
+
+/// A line of `probes.csv`: [`QUANTILES`] of a statistic.
+#[derive(Debug, Serialize, Deserialize)]
+struct ProbeRow {
+    trial: usize,
+    epoch: usize,
+    samples: usize,
+    length: usize,
+    kept: usize,
+    min_kept: usize,
+    statistic: Statistic,
+    q0: Rounded,
+    q1: Rounded,
+    q5: Rounded,
+    q10: Rounded,
+    q25: Rounded,
+    q50: Rounded,
+    q75: Rounded,
+    q90: Rounded,
+    q95: Rounded,
+    q99: Rounded,
+    q100: Rounded,
+}
+
+impl ProbeRow {
+    fn all(trial: usize, probe: &ProbeRecord) -> Vec<Self> {
+        // The conditions speak of softmax only, and the record keeps no layers that would say what they are.
+        let is_softmax = probe.layers.iter().all(|layer| layer.is_softmax);
+        let kept = Statistic::ALL.into_iter().filter(|statistic| *statistic != Statistic::Separation || is_softmax);
+        let mut pooled = probe.pooled.clone();
+        let row = |statistic: Statistic| {
+            let quantiles: [f64; QUANTILES.len()] = std::mem::take(statistic.of(&mut pooled)).try_into().ok()?;
+            let [q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100] = quantiles.map(rows::Rounded);
+            let ProbeRecord { epoch, samples, length, kept, min_kept, .. } = *probe;
+            let row = ProbeRow {
+                trial,
+                epoch,
+                samples,
+                length,
+                kept,
+                min_kept,
+                statistic,
+                q0,
+                q1,
+                q5,
+                q10,
+                q25,
+                q50,
+                q75,
+                q90,
+                q95,
+                q99,
+                q100,
+            };
+            Some(row)
+        };
+        kept.filter_map(row).collect()
+    }
+
+    fn add_to(&self, trial: &mut TrialData) {
+        let Self { epoch, samples, length, kept, min_kept, statistic, .. } = *self;
+        let Self { q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100, .. } = *self;
+        let quantiles = [q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100].map(|quantile| quantile.0);
+        if trial.probes.last().is_none_or(|probe| probe.epoch != epoch) {
+            trial.probes.push(ProbeRecord {
+                epoch,
+                samples,
+                length,
+                kept,
+                min_kept,
+                seconds: None,
+                pooled: Summary::default(),
+                layers: Vec::new(),
+                norms: None,
+            });
+        }
+        if let Some(probe) = trial.probes.last_mut() {
+            *statistic.of(&mut probe.pooled) = quantiles.to_vec();
+        }
+    }
+}
+
+/// A line of `surfaces.csv`.
+#[derive(Debug, Serialize, Deserialize)]
+struct SurfaceRow {
+    trial: usize,
+    epoch: usize,
+    directions: String,
+    seed: u64,
+    draw: usize,
+    side: usize,
+    range: Exact,
+    samples: usize,
+    attention_dropout: bool,
+    losses: Losses,
+}
+
+impl SurfaceRow {
+    fn new(trial: usize, data: &SurfaceData) -> Self {
+        SurfaceRow {
+            trial,
+            epoch: data.epoch,
+            directions: data.directions.clone(),
+            seed: data.seed,
+            draw: data.draw,
+            side: data.grid.side,
+            range: Exact(data.grid.range),
+            samples: data.samples,
+            attention_dropout: data.attention_dropout,
+            losses: List(data.losses.clone()),
+        }
+    }
+
+    fn data(&self) -> Result<SurfaceData, String> {
+        let grid = Grid { side: self.side, range: self.range.0 };
+        if self.losses.0.len() != grid.cells() {
+            return Err(format!("expected {} losses, one for each cell", grid.cells()));
+        }
+        Ok(SurfaceData {
+            epoch: self.epoch,
+            directions: self.directions.clone(),
+            seed: self.seed,
+            draw: self.draw,
+            grid,
+            samples: self.samples,
+            attention_dropout: self.attention_dropout,
+            path: Vec::new(),
+            losses: self.losses.0.clone(),
+        })
+    }
+}
+
+/// A line of `sharpness.csv`.
+#[derive(Debug, Serialize, Deserialize)]
+struct SharpnessRow {
+    trial: usize,
+    epoch: usize,
+    samples: usize,
+    exact: bool,
+    probes: usize,
+    loss: Rounded,
+    trace: Rounded,
+    trace_error: Rounded,
+    eigenvalues: List<4>,
+}
+
+impl SharpnessRow {
+    fn new(trial: usize, data: &SharpnessData) -> Self {
+        SharpnessRow {
+            trial,
+            epoch: data.epoch,
+            samples: data.samples,
+            exact: data.exact,
+            probes: data.probes,
+            loss: rows::Rounded(data.loss),
+            trace: rows::Rounded(data.trace),
+            trace_error: rows::Rounded(data.trace_error),
+            eigenvalues: List(data.eigenvalues.clone()),
+        }
+    }
+
+    fn data(&self) -> SharpnessData {
+        SharpnessData {
+            epoch: self.epoch,
+            samples: self.samples,
+            exact: self.exact,
+            probes: self.probes,
+            loss: self.loss.0,
+            trace: self.trace.0,
+            trace_error: self.trace_error.0,
+            eigenvalues: self.eigenvalues.0.clone(),
+        }
+    }
+}
