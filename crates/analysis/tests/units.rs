@@ -10,21 +10,21 @@ use semfocus_analysis::evidence::{GOAL, Measures, Observed, PointEvidence};
 use semfocus_core::question::{At, Question, Questions, Target};
 use semfocus_core::{AnyName, Experiment, Request};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
-use semfocus_store::{Asked, State, StoredTrial};
+use semfocus_store::{Asked, State, TrialData};
 
 const EXPERIMENTS: usize = 300;
 const SEEDS: u64 = 8;
 const SEQUENCES: usize = 100;
 const MECHANISMS: [&str; 2] = ["full", "topk:5"];
 
-static TEMPLATE: LazyLock<StoredTrial> = LazyLock::new(|| {
+static TEMPLATE: LazyLock<TrialData> = LazyLock::new(|| {
     let scratch = Scratch::new("units");
     let request = Request { experiment: "even-pairs".to_owned(), seeds: Some(1), ..Request::default() };
     let experiment = Experiment::resolve(&request, &AnyName).unwrap();
     let invent = |_: &_| {
         Some(Fixture { records: vec![fixture::jump(1, None, 0.5)], state: State::Finished, probes: Vec::new() })
     };
-    fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0)
+    TrialData::from(fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0))
 });
 
 struct World {
@@ -68,11 +68,11 @@ fn observed(
     let answers = questions.all().len();
     let correct =
         (0..SEQUENCES).filter(|&index| right[index]).map(|index| questions.of_sequence(index).len()).sum::<usize>();
-    trial.records[0].heldout_accuracy = correct as f64 / answers as f64;
+    trial.curve[0].metrics.heldout_accuracy = correct as f64 / answers as f64;
     trial.settings.as_mut().unwrap().data.seed = is_shared.then_some(1);
     let asked = Asked::from(questions);
     let independent = if unit == Unit::Sequence { asked.independent } else { asked.answers };
-    trial.status.as_mut().unwrap().held_out = Some(Asked { independent, ..asked });
+    trial.held_out = Some(Asked { independent, ..asked });
     let measures = Measures::new(&trial, GOAL);
     Observed { trial, measures }
 }
@@ -159,6 +159,6 @@ fn in_classification_nothing_changes() {
     let mut trial = TEMPLATE.clone();
     let before = Measures::new(&trial, GOAL).unwrap();
     let held_out = trial.settings.as_ref().unwrap().data.sizes.held_out;
-    trial.status.as_mut().unwrap().held_out = Some(Asked::from(&Questions::classification(vec![0; held_out])));
+    trial.held_out = Some(Asked::from(&Questions::classification(vec![0; held_out])));
     assert_eq!(Measures::new(&trial, GOAL).unwrap(), before);
 }
