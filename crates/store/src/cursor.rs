@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{StoreError, disk, files};
 
 /// How far a reader has read a file of lines. The default is the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     bytes: u64,
     lines: usize,
@@ -23,6 +25,11 @@ impl Cursor {
     /// Bytes before the cursor.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Lines before the cursor.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines
     }
 
     /// The complete lines after the cursor, which moves behind them. A last line without its end is still being written,

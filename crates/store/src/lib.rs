@@ -7,6 +7,7 @@
 //! DIR/measure.toml                       what workers measure on the trained models
 //! DIR/slurm/<time>/submission.json       what was submitted to a cluster, next to its scripts and logs
 //! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
+//! DIR/trials/finished.jsonl              trials that ended, in the order in which they did; only to save looking
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
 //! DIR/trials/<id>/status.json            how far it is, and its result on the test split
@@ -37,6 +38,7 @@
 //! | writing so that nothing is lost | [`files`] |
 //! | reading a whole run, what is damaged left out | [`Store::read`], [`Store::read_all`] |
 //! | a trial as analysis and report take it, without a folder | [`TrialData`] |
+//! | what changed in a run since the last look | [`Follower`] |
 //! | finding and repairing damage | [`Store::damage`] |
 //! | the folder of a trial | [`TrialReader`], [`TrialWriter`] |
 //! | what is recorded | [`records`] |
@@ -55,6 +57,8 @@ pub mod disk;
 mod environment;
 pub mod events;
 pub mod files;
+mod finished;
+mod follower;
 mod index;
 mod lease;
 mod measurements;
@@ -78,6 +82,8 @@ pub use cursor::Cursor;
 pub use data::{CurvePoint, RunData, SharpnessData, SurfaceData, TrialData};
 pub use environment::{Environment, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
+pub use finished::Finished;
+pub use follower::{Change, Follower, RunCursor};
 pub use index::IndexEntry;
 pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
 pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
@@ -352,7 +358,7 @@ impl Store {
         TrialReader::new(self.dir.join("trials").join(id.to_string()), id)
     }
 
-    fn index_path(&self) -> PathBuf {
+    pub(crate) fn index_path(&self) -> PathBuf {
         self.dir.join("trials.csv")
     }
 

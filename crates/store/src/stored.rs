@@ -49,6 +49,13 @@ pub struct StoredTrial {
 impl Store {
     /// Reads everything but loss surfaces and sharpness. Trials whose settings or epochs cannot be read are [`State::Unreadable`] and have no epochs.
     pub fn read(&self) -> Result<Contents, StoreError> {
+        let (experiment, index, mut damage) = self.describe()?;
+        let trials = index.into_iter().map(|entry| self.read_trial(entry, &experiment, &mut damage)).collect();
+        Ok(Contents { experiment, trials, damage })
+    }
+
+    /// The experiment, its trials, and what is wrong with the files that say so.
+    pub(crate) fn describe(&self) -> Result<(Experiment, Vec<IndexEntry>, Vec<StoreError>), StoreError> {
         let mut damage: Vec<StoreError> = self.experiment_damage()?.into_iter().map(|(_, error)| error).collect();
         let experiment = self.experiment()?;
         let index = self.index().unwrap_or_else(|error| {
@@ -61,9 +68,8 @@ impl Store {
             entry.point.sort_by_key(|(path, _)| axes.iter().position(|axis| axis == path));
             entry
         };
-        let entries = index.into_iter().map(in_order);
-        let trials = entries.map(|entry| self.read_trial(entry, &experiment, &mut damage)).collect();
-        Ok(Contents { experiment, trials, damage })
+        let index = index.into_iter().map(in_order).collect();
+        Ok((experiment, index, damage))
     }
 
     /// Reads everything, as [`read`](Self::read) does, and loss surfaces and sharpness, too.
@@ -78,7 +84,12 @@ impl Store {
         Ok(contents)
     }
 
-    fn read_trial(&self, entry: IndexEntry, experiment: &Experiment, damage: &mut Vec<StoreError>) -> StoredTrial {
+    pub(crate) fn read_trial(
+        &self,
+        entry: IndexEntry,
+        experiment: &Experiment,
+        damage: &mut Vec<StoreError>,
+    ) -> StoredTrial {
         let folder = self.trial(entry.id);
         let mut trial = StoredTrial {
             entry,
@@ -114,7 +125,8 @@ impl Store {
             let reason = format!("it has {recorded} of the {} epochs that were complete", status.epoch);
             damage.push(StoreError::damaged(&folder.record_path(), reason));
         }
-        trial.state = folder.state(recorded, trial.entry.epochs);
+        let is_held = || folder.holder().is_some();
+        trial.state = folder.state_with(trial.status.as_ref(), recorded, trial.entry.epochs, is_held);
         trial.records.truncate(trial.entry.epochs);
         trial
     }

@@ -2,13 +2,32 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Lease, Locks, Taken};
+use crate::{Lease, Locks, State, Status, Taken};
 
 /// The lease of a folder that nobody else uses.
 pub(crate) fn lease(folder: &Path) -> Lease {
     match Locks::flock().take(folder).unwrap() {
         Taken::Lease(lease) => lease,
         Taken::Held(holder) => panic!("{} is held by {holder:?}", folder.display()),
+    }
+}
+
+/// The status of a trial of three epochs.
+pub(crate) fn status(state: State, epoch: usize) -> Status {
+    Status {
+        state,
+        epoch,
+        epochs: 3,
+        best: None,
+        diverged_in: None,
+        message: None,
+        probes: 0,
+        epoch_flops: None,
+        majority: None,
+        held_out: None,
+        test_split: None,
+        test: None,
+        updated: "now".to_owned(),
     }
 }
 

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
+use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Holder, Lease, Locks, Taken};
 use crate::records::{Epochs, Log, ProbeRecord, Recorded, SharpnessRecord};
-use crate::{Environment, EventLog, Session, State, Status, StoreError, files};
+use crate::{Environment, EventLog, Session, State, Status, StoreError, files, finished};
 
 /// The checkpoints of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +141,11 @@ impl TrialReader {
         Ok(self.epochs().read()?.epochs)
     }
 
+    /// The lines that were added to its record of epochs after the cursor, that of epoch 0 included.
+    pub(crate) fn records_from(&self, cursor: &mut Cursor) -> Result<Vec<EpochRecord>, StoreError> {
+        self.epochs().read_from(cursor)
+    }
+
     /// The untrained model, as epoch 0, and the epochs.
     pub fn curve(&self) -> Result<(Option<EpochRecord>, Vec<EpochRecord>), StoreError> {
         let Recorded { untrained, epochs } = self.epochs().read()?;
@@ -159,9 +165,20 @@ impl TrialReader {
     /// How the trial stands now, by its record of epochs and, where that does not say enough, by its status. A status that
     /// cannot be read is as good as none.
     pub fn state(&self, recorded: usize, planned: usize) -> State {
-        match Status::state_with(self.status().ok().flatten().as_ref(), recorded, planned) {
+        self.state_with(self.status().ok().flatten().as_ref(), recorded, planned, || self.holder().is_some())
+    }
+
+    /// The same with a status that was read before.
+    pub(crate) fn state_with(
+        &self,
+        status: Option<&Status>,
+        recorded: usize,
+        planned: usize,
+        is_held: impl FnOnce() -> bool,
+    ) -> State {
+        match Status::state_with(status, recorded, planned) {
             over if over.is_over() => over,
-            _ if self.holder().is_some() => State::Running,
+            _ if is_held() => State::Running,
             State::Waiting if self.exists() => State::Interrupted,
             other => other,
         }
@@ -306,9 +323,13 @@ impl TrialWriter<'_> {
         files::set_aside(path)
     }
 
-    /// Writes the status.
+    /// Writes the status. A trial that is over is added to the list of those that ended.
     pub fn write_status(&self, status: &Status) -> Result<(), StoreError> {
-        status.write(&self.file("status.json"), &self.owner())
+        status.write(&self.file("status.json"), &self.owner())?;
+        if status.state.is_over() {
+            finished::append(self.path(), self.id(), status);
+        }
+        Ok(())
     }
 
     /// Adds a session.

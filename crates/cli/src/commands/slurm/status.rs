@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use semfocus_analysis::overview::Overview;
 use semfocus_lab::Lab;
-use semfocus_store::{Store, Submission};
+use semfocus_store::{Follower, Store, Submission};
 use serde::Serialize;
 
-use crate::commands::status::Report as RunReport;
+use crate::commands::status::counts;
 use crate::damage::left_out;
 use crate::measure;
 use crate::output::emit;
@@ -23,7 +24,7 @@ const MAX_LISTED: usize = 5;
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
-    run: RunReport,
+    run: Overview,
     /// Whether workers have something to measure; none while there are trials to train, or if the models cannot be read.
     measurements_left: Option<bool>,
     submissions: Vec<Jobs>,
@@ -49,8 +50,8 @@ struct Jobs {
 
 pub(super) fn run(dir: &Path, json: bool, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(dir)?;
-    let run = RunReport::read(&store)?;
-    let measurements_left = if is_trained(&run) { measurements_left(&store, lab).ok() } else { None };
+    let run = Overview::read(&mut Follower::new(store.clone()))?;
+    let measurements_left = if run.is_trained() { measurements_left(&store, lab).ok() } else { None };
     let submissions = store.submissions()?;
     // Slurm is asked once. The folder tells what matters, so it counts without Slurm, too.
     let (tasks, slurm_error) = match submissions.is_empty() {
@@ -65,11 +66,6 @@ pub(super) fn run(dir: &Path, json: bool, lab: &Lab, out: &mut dyn Write) -> Res
     let report = Report { run, measurements_left, submissions, slurm_error };
     emit(out, json, &report, |out| report.print(dir, out))?;
     Ok(left_out(dir, &report.run.damage))
-}
-
-/// Whether all trials are over.
-fn is_trained(run: &RunReport) -> bool {
-    run.done + run.diverged == run.trials
 }
 
 fn measurements_left(store: &Store, lab: &Lab) -> Result<bool, Error> {
@@ -144,7 +140,7 @@ impl Report {
     fn print(&self, dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
         let run = &self.run;
         writeln!(out, "experiment {}", run.experiment)?;
-        paragraph(out, "trials     ", &run.counts())?;
+        paragraph(out, "trials     ", &counts(run))?;
         writeln!(out, "epochs     {} of {}", run.epochs_done, run.epochs)?;
         if let Some(error) = &self.slurm_error {
             paragraph(out, "slurm      ", &format!("no answer, so nothing is known about the jobs: {error}"))?;
@@ -160,7 +156,7 @@ impl Report {
             }
         }
         let is_open = self.submissions.iter().any(|jobs| jobs.open_tasks > 0);
-        let (is_trained, measures) = (is_trained(run), self.measurements_left == Some(true));
+        let (is_trained, measures) = (run.is_trained(), self.measurements_left == Some(true));
         let left = if is_trained { "measurements" } else { "trials" };
         writeln!(out)?;
         if is_trained && !measures {

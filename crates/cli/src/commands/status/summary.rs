@@ -2,17 +2,18 @@
 
 use std::io::Write;
 
+use semfocus_analysis::overview::TrialOverview;
 use semfocus_core::Point;
 use semfocus_store::State;
 
-use super::{Entry, percent};
+use super::percent;
 use crate::Error;
 use crate::models::mechanism_width;
 use crate::text::rows_by_point;
 
 /// One line for each mechanism at each point: how many trials are in which state, and their median accuracies.
-pub(super) fn print(list: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
-    let mut groups: Vec<(&Point, &String, Vec<&Entry>)> = Vec::new();
+pub(super) fn print(list: &[TrialOverview], out: &mut dyn Write) -> Result<(), Error> {
+    let mut groups: Vec<(&Point, &String, Vec<&TrialOverview>)> = Vec::new();
     for entry in list {
         match groups.iter_mut().find(|(point, name, _)| (*point, *name) == (&entry.point, &entry.mechanism)) {
             Some((_, _, entries)) => entries.push(entry),
