@@ -177,7 +177,7 @@ impl Steps {
         let model = Encoder::new(settings.model.clone(), attention, 1, &Device::cpu().autodiff())?;
         let width = trial.source.length(&settings.data);
         let batches = |examples: usize, size: usize| {
-            (0..examples.div_ceil(size)).map(|_| random_batch(&settings.model, size, width)).collect()
+            (0..examples.div_ceil(size)).map(|_| random_batch(&settings.model, size, width, false)).collect()
         };
         let sizes = settings.data.sizes;
         Ok(Steps {

@@ -54,6 +54,20 @@ fn widths_and_heads_can_be_chosen() {
 }
 
 #[test]
+fn thousands_of_classes_at_every_token_need_little_memory() {
+    let shape = ["--length", "64", "--blocks", "2", "--batch", "64", "--classes", "8192", "--per-token"];
+    let arguments = ["bench", "--json", "--mechanisms", "full", "--seconds", "0", "--threads", "2"];
+    let output = semfocus(&[&arguments[..], &shape].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let case = &report["cases"][0];
+    assert_eq!((&report["batch"], &report["per_token"]), (&64.into(), &true.into()));
+    assert_eq!((&case["blocks"], &case["classes"]), (&2.into(), &8192.into()));
+    // All logits of the batch alone would be 128 MiB.
+    assert!(case["peak_rss_mib"].as_f64().is_none_or(|peak| peak < 150.0), "{case}");
+}
+
+#[test]
 fn bad_mechanisms_and_numbers_are_explained() {
     let scratch = Scratch::new("bench-refused");
     let mut messages = Transcript::new(&scratch);

@@ -44,6 +44,23 @@ fn predictions_on_the_held_out_split_have_the_recorded_accuracy() {
         assert_eq!(logits, expected);
     }
     assert_eq!(semfocus_with_input(&["predict", &trial, "--best"], "0 1 1\n").stdout.lines().count(), 1);
+
+    // The head is linear, so the logits of the mean are the mean of the logits at the tokens.
+    let logits = |arguments: &[&str]| -> Vec<Vec<f64>> {
+        let output = semfocus_with_input(&[&["predict", &trial, "--json"], arguments].concat(), "0 1 1\n");
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let entries = report["list"].as_array().unwrap().iter().enumerate().map(|(number, entry)| {
+            assert_eq!(entry["token"].as_u64(), (!arguments.is_empty()).then_some(number as u64));
+            entry["logits"].as_array().unwrap().iter().map(|logit| logit.as_f64().unwrap()).collect()
+        });
+        entries.collect()
+    };
+    let (whole, tokens) = (logits(&[]), logits(&["--per-token"]));
+    assert_eq!((whole.len(), tokens.len()), (1, 3));
+    for (class, logit) in whole[0].iter().enumerate() {
+        let mean = tokens.iter().map(|logits| logits[class]).sum::<f64>() / 3.0;
+        assert!((mean - logit).abs() < 1e-5, "{tokens:?} {whole:?}");
+    }
 }
 
 #[test]

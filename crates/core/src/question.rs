@@ -132,6 +132,11 @@ impl Questions {
         self.all.len().pow(2) / squares.max(1)
     }
 
+    /// Questions of a sequence in the mean; 1 if there is no sequence.
+    pub fn per_sequence(&self) -> f64 {
+        if self.sequences() == 0 { 1.0 } else { self.all.len() as f64 / self.sequences() as f64 }
+    }
+
     /// All questions, sequence after sequence.
     pub fn all(&self) -> &[Question] {
         &self.all
@@ -229,6 +234,7 @@ mod tests {
         assert_eq!(selected.of_sequence(2), []);
         assert_eq!(selected.distribution(1), [0.2, 0.8]);
         assert_eq!((selected.total_weight(), questions.total_weight()), (3.5, 2.25));
+        assert_eq!((selected.per_sequence(), Questions::default().per_sequence()), (1.25, 1.0));
     }
 
     #[test]

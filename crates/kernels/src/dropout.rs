@@ -2,8 +2,6 @@
 
 use semfocus_core::Key;
 
-use crate::simd::{LANES, dispatched};
-
 /// Inverted dropout: a value is zeroed with probability `p`, otherwise multiplied by `1 / (1 - p)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
@@ -34,26 +32,6 @@ impl Dropout {
     /// The factor of the value at (`row`, `column`): 0 or `1 / (1 - p)`.
     pub fn factor(&self, row: Key, column: u32) -> f32 {
         if row.bits_at(column) < self.threshold { 0.0 } else { self.scale }
-    }
-
-    /// All factors of a `rows` × `columns` matrix whose row `r` has the key `site.child(r)`.
-    pub fn mask(&self, site: Key, rows: usize, columns: usize) -> Vec<f32> {
-        let mut factors = vec![0.0; rows * columns];
-        fill_mask(*self, site, columns, &mut factors);
-        factors
-    }
-}
-
-dispatched! {
-    /// Fills rows of `columns` factors; row `r` has the key `site.child(r)`.
-    fn fill_mask(simd; dropout: Dropout, site: Key, columns: usize, factors: &mut [f32]) {
-        let ones = simd.splat(1.0);
-        for (r, row) in factors.chunks_exact_mut(columns.max(1)).enumerate() {
-            let words = site.child(r as u64).words();
-            for (v, factors) in row.chunks_mut(LANES).enumerate() {
-                simd.store_some(factors, simd.dropout(ones, words, (v * LANES) as u32, &dropout));
-            }
-        }
     }
 }
 

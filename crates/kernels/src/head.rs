@@ -2,7 +2,7 @@
 //!
 //! | form | classes | sums |
 //! |---|---|---|
-//! | small | up to [`SMALL`] | one question after the other: products added in the order of the width, each rounded; `f64` exponentials |
+//! | small | up to [`SMALL_HEAD`] | one question after the other: products added in the order of the width, each rounded; `f64` exponentials |
 //! | blocked | more | vectorised products of many rows with a block of classes, `f32` exponentials, log-sum-exp over the blocks |
 //!
 //! The blocked form never holds the logits of more than a block. Its gradients take two passes. The first goes through a sequence:
@@ -27,7 +27,7 @@ use crate::rows;
 use crate::simd::{LANES, dispatched, padded};
 
 /// The most classes of the small form.
-pub const SMALL: usize = 64;
+pub const SMALL_HEAD: usize = 64;
 
 /// Classes of a block of the first pass.
 const BLOCK: usize = 2 * PANEL;
@@ -96,7 +96,7 @@ struct RowState {
 
 /// Buffers for the questions of one sequence.
 #[derive(Default)]
-pub(crate) struct HeadRows {
+pub(crate) struct AskedRows {
     rows: Vec<f32>,
     gradients: Vec<f32>,
 }
@@ -107,7 +107,7 @@ impl<'a> HeadKernel<'a> {
     }
 
     fn is_small(&self) -> bool {
-        self.classes() <= SMALL
+        self.classes() <= SMALL_HEAD
     }
 
     /// For answers and logits.
@@ -243,7 +243,7 @@ impl PackedHead<'_> {
         sequence: usize,
         total: f64,
         x: &mut [f32],
-        HeadRows { rows, gradients }: &mut HeadRows,
+        AskedRows { rows, gradients }: &mut AskedRows,
         sums: &mut HeadSums,
     ) {
         let width = self.head.width;

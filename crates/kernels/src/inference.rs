@@ -4,11 +4,12 @@
 use rayon::prelude::*;
 use semfocus_core::{At, Question, Questions};
 
-use crate::attention::{AttentionKernel, KeepWeights, KnownRows, Maps, SequenceRows};
+use crate::attention::{AttentionKernel, KeepWeights, KnownRows, SequenceRows};
+use crate::block::{Block, ByForm};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
 use crate::head::{Answer, HeadKernel, PackedHead, gather};
-use crate::mlp::{MlpKernel, PackedMlp};
+use crate::mlp::MlpKernel;
 use crate::simd::padded;
 
 /// An encoder with its maps packed for evaluation.
@@ -17,14 +18,6 @@ pub struct Inference<'a> {
     embedding: EmbeddingKernel<'a>,
     head: PackedHead<'a>,
     length: usize,
-}
-
-struct Block<'a> {
-    attention: AttentionKernel<'a>,
-    maps: Maps,
-    initial_maps: Option<Maps>,
-    mlp: MlpKernel<'a>,
-    packed: PackedMlp,
 }
 
 impl<'a> Inference<'a> {
@@ -45,11 +38,8 @@ impl<'a> Inference<'a> {
         if !blocks.iter().all(fits) || !embedding.dropout.is_none() || padded(embedding.width) != embedding.width {
             return None;
         }
-        let block = |(attention, mlp): (AttentionKernel<'a>, MlpKernel<'a>)| {
-            let (maps, initial_maps, packed) = (attention.maps(rows), attention.initial_maps(), mlp.pack());
-            Block { attention, maps, initial_maps, mlp, packed }
-        };
-        Some(Inference { blocks: blocks.into_iter().map(block).collect(), embedding, head: head.pack(), length })
+        let blocks = blocks.into_iter().map(|block| Block::new(block, rows)).collect();
+        Some(Inference { blocks, embedding, head: head.pack(), length })
     }
 
     /// Loss and answer for every question, in their order.
@@ -83,7 +73,7 @@ impl<'a> Inference<'a> {
         let known = first.map(|block| KnownRows::new(&block.attention, &block.maps, &self.embedding));
         let sequences = tokens.par_chunks_exact(self.length).enumerate();
         let answers = sequences.map_init(
-            || (Buffer::stale(self.length * width), SharedRows::default(), Vec::new()),
+            || (Buffer::stale(self.length * width), ByForm::default(), Vec::new()),
             |(x, shared, rows), (sequence, tokens)| {
                 let (x, asked) = (&mut x[..self.length * width], questions.of_sequence(sequence));
                 // The mean alone costs less than all rows of the last sublayer.
@@ -106,7 +96,7 @@ impl<'a> Inference<'a> {
         sequence: usize,
         tokens: &[usize],
         x: &mut [f32],
-        shared: &mut SharedRows,
+        shared: &mut ByForm<SequenceRows>,
         only_mean: bool,
     ) -> Option<Vec<f32>> {
         if known.is_none() {
@@ -114,7 +104,7 @@ impl<'a> Inference<'a> {
         }
         for (number, block) in self.blocks.iter().enumerate() {
             let Block { attention, maps, initial_maps, mlp, packed } = block;
-            let rows = shared.of(block);
+            let rows = shared.get(block, |block| SequenceRows::new(&block.attention, &block.maps, KeepWeights::No));
             match known.filter(|_| number == 0) {
                 Some(known) => known.gather(tokens, x, rows),
                 None => attention.project(maps, x, rows),
@@ -123,24 +113,10 @@ impl<'a> Inference<'a> {
             attention.attend(maps, sequence, rows, choice.as_ref());
             attention.add_output_in_place(maps, rows, x);
             if only_mean && number + 1 == self.blocks.len() {
-                return Some(mlp.forward_mean(packed, x, rows));
+                return Some(mlp.forward_mean(packed, x, &mut rows.norm));
             }
-            mlp.forward_in_place(packed, x, rows);
+            mlp.forward_in_place(packed, x, &mut rows.norm);
         }
         None
-    }
-}
-
-/// Buffers for one sequence. Blocks share them if their maps have the same form, which decides the sizes.
-#[derive(Default)]
-struct SharedRows {
-    plain: Option<SequenceRows>,
-    folded: Option<SequenceRows>,
-}
-
-impl SharedRows {
-    fn of(&mut self, block: &Block) -> &mut SequenceRows {
-        let rows = if block.maps.folded { &mut self.folded } else { &mut self.plain };
-        rows.get_or_insert_with(|| SequenceRows::new(&block.attention, &block.maps, KeepWeights::No))
     }
 }

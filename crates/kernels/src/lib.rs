@@ -4,6 +4,7 @@
 //! is the only crate of the workspace with `unsafe` code.
 
 mod attention;
+mod block;
 mod buffer;
 mod dropout;
 mod embedding;
@@ -27,7 +28,7 @@ pub use attention::{
 };
 pub use dropout::Dropout;
 pub use embedding::EmbeddingKernel;
-pub use head::{Answer, HeadKernel, SMALL, answer, cross_entropy};
+pub use head::{Answer, HeadKernel, SMALL_HEAD, answer, cross_entropy};
 pub use inference::Inference;
 pub use linear::{LinearGradient, LinearView};
 pub use memory::keep_freed_memory;

@@ -4,19 +4,15 @@ use std::mem::MaybeUninit;
 
 use rayon::prelude::*;
 
-use crate::attention::SequenceRows;
 use crate::buffer::Buffer;
 use crate::linear::{
     Columns, LinearGradient, LinearView, pack_columns, pack_columns_transposed, run_length, unpad_columns,
 };
 use crate::matmul::{Left, Packed, Right, Start, multiply};
 use crate::output;
-use crate::rows::{self, RowDropout};
+use crate::rows::{self, NormRows, ROW_BLOCK, RowDropout};
 use crate::simd::padded;
 use crate::{Activation, Dropout, Key};
-
-/// This many rows go through the whole sublayer before the next ones, so that their buffers stay in the nearest caches.
-pub(crate) const ROW_BLOCK: usize = 96;
 
 /// The MLP sublayer: its sizes, its parameters and its random sites.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +48,7 @@ pub struct MlpSaved {
 /// What the backward pass needs of some tokens: padded rows.
 #[derive(Debug)]
 pub(crate) struct MlpRows {
-    normalised: Buffer,
-    inverse_deviations: Buffer,
+    norm: NormRows,
     /// The hidden layer after its dropout.
     hidden: Buffer,
 }
@@ -83,11 +78,7 @@ pub(crate) struct TransposedMlp {
 
 impl MlpRows {
     pub(crate) fn new(layer: &MlpKernel, rows: usize) -> Self {
-        MlpRows {
-            normalised: Buffer::stale(rows * padded(layer.width)),
-            inverse_deviations: Buffer::stale(rows),
-            hidden: Buffer::stale(rows * padded(layer.hidden_width)),
-        }
+        MlpRows { norm: NormRows::new(rows, layer.width), hidden: Buffer::stale(rows * padded(layer.hidden_width)) }
     }
 }
 
@@ -101,7 +92,7 @@ impl MlpKernel<'_> {
     }
 
     /// The sublayer without dropout for rows of whole vectors, in place.
-    pub(crate) fn forward_in_place(&self, packed: &PackedMlp, x: &mut [f32], scratch: &mut SequenceRows) {
+    pub(crate) fn forward_in_place(&self, packed: &PackedMlp, x: &mut [f32], scratch: &mut NormRows) {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
         let active = self.active_rows(packed, x, scratch);
         rows::add_row(x, &packed.output.bias);
@@ -110,7 +101,7 @@ impl MlpKernel<'_> {
     }
 
     /// The mean over the rows of the sublayer's result: the last map is linear, so the mean is taken before it.
-    pub(crate) fn forward_mean(&self, packed: &PackedMlp, x: &[f32], scratch: &mut SequenceRows) -> Vec<f32> {
+    pub(crate) fn forward_mean(&self, packed: &PackedMlp, x: &[f32], scratch: &mut NormRows) -> Vec<f32> {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
         let active = self.active_rows(packed, x, scratch);
         let mut mean = vec![0.0; stride];
@@ -126,7 +117,7 @@ impl MlpKernel<'_> {
     }
 
     /// The hidden layer after its activation: padded rows.
-    fn active_rows(&self, packed: &PackedMlp, x: &[f32], scratch: &mut SequenceRows) -> Buffer {
+    fn active_rows(&self, packed: &PackedMlp, x: &[f32], scratch: &mut NormRows) -> Buffer {
         let (rows, width, stride) = (x.len() / self.width, self.width, padded(self.hidden_width));
         rows::normalise(x, width, self.epsilon, &mut scratch.normalised, &mut scratch.inverse_deviations);
         let mut hidden = Buffer::stale(rows * stride);
@@ -178,9 +169,15 @@ impl MlpKernel<'_> {
         let mut update = Buffer::stale(block * stride);
         for (b, (x, y)) in x.chunks(ROW_BLOCK * width).zip(y.chunks_mut(ROW_BLOCK * width)).enumerate() {
             let (first, count) = (b * ROW_BLOCK, x.len() / width);
-            let normalised = &mut rows.normalised[first * stride..][..count * stride];
+            let normalised = &mut rows.norm.normalised[first * stride..][..count * stride];
             let hidden = &mut rows.hidden[first * hidden_stride..][..count * hidden_stride];
-            rows::normalise(x, width, self.epsilon, normalised, &mut rows.inverse_deviations[first..first + count]);
+            rows::normalise(
+                x,
+                width,
+                self.epsilon,
+                normalised,
+                &mut rows.norm.inverse_deviations[first..first + count],
+            );
             let (left, start) = (Left::rows(normalised, stride), Start::Bias(&packed.hidden.bias));
             multiply(count, hidden_stride, width, left, packed.hidden.weight.right(), start, hidden, hidden_stride);
             let drop = self.hidden_drop(first_row + first);
@@ -232,8 +229,8 @@ impl MlpKernel<'_> {
         let blocks = gradient.chunks(ROW_BLOCK * width).zip(x_gradient.chunks_mut(ROW_BLOCK * width));
         for (b, (gradient, x_gradient)) in blocks.enumerate() {
             let (first, count) = (b * ROW_BLOCK, gradient.len() / width);
-            let normalised = &rows.normalised[first * stride..][..count * stride];
-            let inverse_deviations = &rows.inverse_deviations[first..first + count];
+            let normalised = &rows.norm.normalised[first * stride..][..count * stride];
+            let inverse_deviations = &rows.norm.inverse_deviations[first..first + count];
             let hidden = &rows.hidden[first * hidden_stride..][..count * hidden_stride];
             let drop = self.output_drop(first_row + first);
             rows::dropout_backward(gradient, width, drop, &mut output_gradient, &mut sums.output_bias);

@@ -5,9 +5,32 @@
 
 use std::mem::MaybeUninit;
 
+use crate::buffer::Buffer;
 use crate::math;
 use crate::simd::{LANES, Simd, dispatched, padded, with_vectors};
 use crate::{Activation, Dropout, Key};
+
+impl Dropout {
+    /// All factors of a `rows` × `columns` matrix whose row `r` has the key `site.child(r)`.
+    pub fn mask(&self, site: Key, rows: usize, columns: usize) -> Vec<f32> {
+        let mut factors = vec![0.0; rows * columns];
+        fill_mask(*self, site, columns, &mut factors);
+        factors
+    }
+}
+
+dispatched! {
+    /// Fills rows of `columns` factors; row `r` has the key `site.child(r)`.
+    fn fill_mask(simd; dropout: Dropout, site: Key, columns: usize, factors: &mut [f32]) {
+        let ones = simd.splat(1.0);
+        for (r, row) in factors.chunks_exact_mut(columns.max(1)).enumerate() {
+            let words = site.child(r as u64).words();
+            for (v, factors) in row.chunks_mut(LANES).enumerate() {
+                simd.store_some(factors, simd.dropout(ones, words, (v * LANES) as u32, &dropout));
+            }
+        }
+    }
+}
 
 /// Dropout at one site: row `r` of the whole tensor has the key `site.child(r)`.
 #[derive(Clone, Copy)]
@@ -22,6 +45,22 @@ impl RowDropout {
     #[inline(always)]
     fn words(&self, row: usize) -> (u32, u32) {
         self.site.child((self.first_row + row) as u64).words()
+    }
+}
+
+/// This many rows go through a whole sublayer before the next ones, so that their buffers stay in the nearest caches.
+pub(crate) const ROW_BLOCK: usize = 96;
+
+/// Normalised rows, padded, and `1 / √(variance + ε)` of each.
+#[derive(Debug)]
+pub(crate) struct NormRows {
+    pub(crate) normalised: Buffer,
+    pub(crate) inverse_deviations: Buffer,
+}
+
+impl NormRows {
+    pub(crate) fn new(rows: usize, width: usize) -> Self {
+        NormRows { normalised: Buffer::stale(rows * padded(width)), inverse_deviations: Buffer::stale(rows) }
     }
 }
 

@@ -4,30 +4,30 @@
 use rayon::prelude::*;
 use semfocus_core::Questions;
 
-use crate::attention::{self, AttentionGradients, AttentionKernel, KeepWeights, Maps, SequenceRows, TransposedMaps};
+use crate::attention::{
+    self, AttentionGradients, AttentionKernel, KeepWeights, SequenceRows, TransposedMaps, Workspace,
+};
+use crate::block::{Block, ByForm};
 use crate::buffer::Buffer;
 use crate::embedding::{EmbeddingKernel, TouchedRows};
-use crate::head::{HeadKernel, HeadRows, HeadSums, PackedHead};
+use crate::head::{AskedRows, HeadKernel, HeadSums, PackedHead};
 use crate::linear::{LinearGradient, RUNS};
-use crate::mlp::{MlpGradients, MlpKernel, MlpRows, MlpSums, PackedMlp, TransposedMlp};
+use crate::mlp::{MlpGradients, MlpKernel, MlpRows, MlpSums, TransposedMlp};
 use crate::output::as_unwritten;
 
 /// An encoder with its maps packed for training.
 pub struct Training<'a> {
     embedding: EmbeddingKernel<'a>,
-    blocks: Vec<Block<'a>>,
+    blocks: Vec<TrainingBlock<'a>>,
     head: PackedHead<'a>,
     length: usize,
 }
 
-struct Block<'a> {
-    attention: AttentionKernel<'a>,
-    maps: Maps,
+/// A block with what its backward pass needs, too.
+struct TrainingBlock<'a> {
+    block: Block<'a>,
     transposed_maps: Vec<TransposedMaps>,
-    initial_maps: Option<Maps>,
     output_bias: Vec<f32>,
-    mlp: MlpKernel<'a>,
-    packed: PackedMlp,
     transposed: TransposedMlp,
 }
 
@@ -54,8 +54,8 @@ struct Sums {
 /// The rows of a sequence that the backward pass needs, and buffers.
 struct Rows {
     blocks: Vec<(SequenceRows, MlpRows)>,
-    work: SharedWorkspaces,
-    head: HeadRows,
+    work: ByForm<Workspace>,
+    head: AskedRows,
     /// The rows of the sequence before and after a sublayer, by turns; in the backward pass their gradients.
     x: Buffer,
     y: Buffer,
@@ -73,17 +73,13 @@ impl<'a> Training<'a> {
         if blocks.iter().any(|(attention, _)| attention.chooses_by_another_example()) {
             return None;
         }
-        let block = |(attention, mlp): (AttentionKernel<'a>, MlpKernel<'a>)| {
-            let maps = attention.maps(rows);
-            Block {
-                transposed_maps: attention.transposed_maps(&maps),
-                initial_maps: attention.initial_maps(),
-                output_bias: attention.padded_output_bias(),
-                packed: mlp.pack(),
-                transposed: mlp.pack_transposed(),
-                maps,
-                attention,
-                mlp,
+        let block = |block| {
+            let block = Block::new(block, rows);
+            TrainingBlock {
+                transposed_maps: block.attention.transposed_maps(&block.maps),
+                output_bias: block.attention.padded_output_bias(),
+                transposed: block.mlp.pack_transposed(),
+                block,
             }
         };
         let length = embedding.positions.len() / embedding.width;
@@ -128,7 +124,7 @@ impl<'a> Training<'a> {
             heads.push(head);
         }
         let (loss, head) = self.head.total(questions, heads);
-        let blocks = by_block.into_par_iter().zip(&self.blocks).map(|(runs, block)| {
+        let blocks = by_block.into_par_iter().zip(&self.blocks).map(|(runs, TrainingBlock { block, .. })| {
             let total = runs.into_iter().reduce(|a, b| (a.0.add(b.0), a.1.add(b.1)));
             let (attention, mlp) = total.expect("there is at least one run");
             (
@@ -145,8 +141,8 @@ impl<'a> Training<'a> {
         let (first_row, used) = (sequence * self.length, self.length * self.embedding.width);
         let (x, y) = (&mut x[..used], &mut y[..used]);
         self.embedding.forward_sequence(first_row, tokens, as_unwritten(x));
-        for (block, (attention_rows, mlp_rows)) in self.blocks.iter().zip(blocks) {
-            let Block { attention, maps, initial_maps, output_bias, mlp, packed, .. } = block;
+        for (TrainingBlock { block, output_bias, .. }, (attention_rows, mlp_rows)) in self.blocks.iter().zip(blocks) {
+            let Block { attention, maps, initial_maps, mlp, packed } = block;
             attention.project(maps, x, attention_rows);
             let choice = attention.rows_to_choose_by(maps, initial_maps.as_ref(), x, 0);
             attention.attend(maps, sequence, attention_rows, choice.as_ref());
@@ -161,7 +157,9 @@ impl<'a> Training<'a> {
         let (x, y) = (&mut x[..used], &mut y[..used]);
         let blocks = self.blocks.iter().zip(blocks).zip(&mut sums.blocks).rev();
         for ((block, (attention_rows, mlp_rows)), (attention_sums, mlp_sums)) in blocks {
-            let Block { attention, maps, transposed_maps, mlp, transposed, .. } = block;
+            let TrainingBlock { block, transposed_maps, transposed, .. } = block;
+            let Block { attention, maps, mlp, .. } = block;
+            let work = work.get(block, |block| Workspace::new(&block.attention, &block.maps));
             mlp.backward_rows(transposed, first_row, mlp_rows, x, mlp_sums, as_unwritten(y));
             attention.backward_sequence(
                 maps,
@@ -169,7 +167,7 @@ impl<'a> Training<'a> {
                 sequence,
                 attention_rows,
                 y,
-                work.of(block),
+                work,
                 attention_sums,
                 as_unwritten(x),
             );
@@ -180,37 +178,25 @@ impl<'a> Training<'a> {
 
 impl Rows {
     fn new(model: &Training) -> Self {
-        let block = |block: &Block| {
+        let block = |TrainingBlock { block, .. }: &TrainingBlock| {
             (SequenceRows::new(&block.attention, &block.maps, KeepWeights::Yes), MlpRows::new(&block.mlp, model.length))
         };
         let used = model.length * model.embedding.width;
         Rows {
             blocks: model.blocks.iter().map(block).collect(),
-            work: SharedWorkspaces::default(),
-            head: HeadRows::default(),
+            work: ByForm::default(),
+            head: AskedRows::default(),
             x: Buffer::stale(used),
             y: Buffer::stale(used),
         }
     }
 }
 
-/// Buffers of the backward pass. Blocks share them if their maps have the same form, which decides the sizes.
-#[derive(Default)]
-struct SharedWorkspaces {
-    plain: Option<attention::Workspace>,
-    folded: Option<attention::Workspace>,
-}
-
-impl SharedWorkspaces {
-    fn of(&mut self, block: &Block) -> &mut attention::Workspace {
-        let work = if block.maps.folded { &mut self.folded } else { &mut self.plain };
-        work.get_or_insert_with(|| attention::Workspace::new(&block.attention, &block.maps))
-    }
-}
-
 impl Sums {
     fn new(model: &Training) -> Self {
-        let block = |block: &Block| (attention::Sums::new(&block.attention, &block.maps), MlpSums::new(&block.mlp));
+        let block = |TrainingBlock { block, .. }: &TrainingBlock| {
+            (attention::Sums::new(&block.attention, &block.maps), MlpSums::new(&block.mlp))
+        };
         Sums {
             table: TouchedRows::new(&model.embedding),
             blocks: model.blocks.iter().map(block).collect(),

@@ -2,7 +2,7 @@
 
 use semfocus_core::{At, Question, Questions, Target};
 use semfocus_kernels::{
-    Answer, Dropout, EmbeddingKernel, HeadKernel, Inference, InstructionSet, Key, LinearView, SMALL, Training,
+    Answer, Dropout, EmbeddingKernel, HeadKernel, Inference, InstructionSet, Key, LinearView, SMALL_HEAD, Training,
     TrainingGradients, cross_entropy,
 };
 
@@ -152,8 +152,8 @@ fn assert_close(name: &str, found: &[f32], expected: &[f64], tolerance: f64) {
 const SHAPES: [(usize, usize, usize); 8] = [
     (16, 3, 2),
     (7, 5, 3),
-    (20, 2, SMALL),
-    (20, 2, SMALL + 1),
+    (20, 2, SMALL_HEAD),
+    (20, 2, SMALL_HEAD + 1),
     (16, 70, 127),
     (33, 4, 129),
     (64, 3, 1000),

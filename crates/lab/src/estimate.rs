@@ -90,7 +90,7 @@ impl<'a> Estimator<'a> {
         *self.operations.entry(key).or_insert_with(|| {
             let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
             let length = width + attention.spec.globals;
-            cost::flops(&settings.model, &attention.into(), length).training
+            cost::flops(&settings.model, &attention.into(), length, 1.0).training
         })
     }
 

@@ -1,7 +1,7 @@
 //! How much memory a trial needs, by estimate, and how much the machine has.
 
 use semfocus_core::{ModelConfig, TrialSettings};
-use semfocus_nn::{Attention, BlockAttentions, Selection};
+use semfocus_nn::{Attention, BlockAttentions, SMALL_HEAD, Selection};
 
 use crate::Trial;
 
@@ -26,10 +26,15 @@ pub fn needed(trial: &Trial, threads: usize) -> u64 {
         [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
     let sizes = data.sizes;
     let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + 16);
-    let parameters = parameters(model, attention.globals());
+    let all = parameters(model, attention.globals());
+    let ends = all - parameters(&ModelConfig { vocabulary: 0, classes: 0, ..model.clone() }, 0);
     let slots = training.optimizer.slot_names().len() as u64;
-    // Weights, a copy while they are updated, gradients, and the bytes of a checkpoint.
-    let copies = 5 + PARTIAL_SUMS + 2 * slots;
+    // Weights, a copy while they are updated, gradients, and the bytes of a checkpoint; of the head, copies for products.
+    let copies = all * (5 + 2 * slots) + 3 * ends;
+    // The table has sums for the tokens that occur, and a head of many classes sums once for all.
+    let tokens = (model.vocabulary as u64).min(training.batch as u64 * rows / PARTIAL_SUMS + 1);
+    let small_head = if model.classes <= SMALL_HEAD { (width + 1) * model.classes as u64 } else { 0 };
+    let sums = PARTIAL_SUMS * (all - ends + tokens * width + small_head);
     let step = |attention: &BlockAttentions| {
         let block = |attention: &Attention| {
             let selection = attention.mechanism.selection(length);
@@ -51,7 +56,7 @@ pub fn needed(trial: &Trial, threads: usize) -> u64 {
         (all + largest) * sequences * intermediate
     };
     let step = attention.all().map(step).max().unwrap_or(0);
-    examples.saturating_add(4 * (parameters * copies)).saturating_add(4 * step)
+    examples.saturating_add(4 * (copies + sums)).saturating_add(4 * step)
 }
 
 /// Bytes of memory that this process may use: of the machine, of its container, or of its Slurm job. None if the system does not

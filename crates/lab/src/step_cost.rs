@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use semfocus_core::{Key, ModelConfig, TrialSettings};
+use semfocus_core::{At, Key, ModelConfig, Question, Questions, Target, TrialSettings};
 use semfocus_nn::conformance::BothEnds;
 use semfocus_nn::{Pass, StandardOptimizer, train};
 use semfocus_store::files;
@@ -30,7 +30,7 @@ pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: D
         let model = new_model(&settings.model, attention, 1, Some(Arc::new(BothEnds)), &Device::cpu().autodiff());
         let mut model = Some(model.expect("planned trials have possible models"));
         let mut optimizer = StandardOptimizer::new(settings.training.optimizer);
-        let batch = random_batch(&settings.model, settings.training.batch, width);
+        let batch = random_batch(&settings.model, settings.training.batch, width, false);
         let train = seconds_of(time, |number| {
             let present = model.take().expect("every step gives the model back");
             let pass = Pass::training(1, number);
@@ -40,7 +40,7 @@ pub(crate) fn measure(lab: &Lab, settings: &TrialSettings, width: usize, time: D
         let model = model.expect("every step gives the model back").without_autodiff();
         let tokens = model.token_rows(batch.tokens);
         let evaluate = seconds_of(time / 4, |number| {
-            std::hint::black_box(model.logits(&tokens, Pass::evaluation(1, number)));
+            std::hint::black_box(model.answers(&tokens, &batch.questions, Pass::evaluation(1, number)));
         });
         StepCost { train, evaluate }
     })
@@ -71,19 +71,25 @@ fn processor_time() -> Option<f64> {
     Some(text.split_whitespace().next()?.parse::<f64>().ok()? * 1e-9)
 }
 
-/// A batch of random tokens and labels.
-pub fn random_batch(model: &ModelConfig, batch: usize, width: usize) -> train::Batch {
+/// A batch of random tokens, with random answers at every token or at the mean.
+pub fn random_batch(model: &ModelConfig, batch: usize, length: usize, per_token: bool) -> train::Batch {
     use burn::tensor::{Int, Tensor, TensorData};
-    let random = |key: Key, count: usize, below: usize| -> Vec<i64> {
-        (0..count).map(|i| i64::from(key.below(i as u32, below as u32))).collect()
+    let random = |key: u64, count: usize, below: usize| -> Vec<u32> {
+        (0..count).map(|i| Key::new(key).below(i as u32, below as u32)).collect()
     };
-    let device = Device::cpu().plain();
-    let tokens = TensorData::new(random(Key::new(1), batch * width, model.vocabulary), [batch, width]);
-    let labels = TensorData::new(random(Key::new(2), batch, model.classes), [batch]);
-    train::Batch {
-        tokens: Tensor::<2, Int>::from_data(tokens, &device),
-        labels: Tensor::<1, Int>::from_data(labels, &device),
+    let tokens = random(1, batch * length, model.vocabulary).into_iter().map(i64::from).collect::<Vec<_>>();
+    let per_sequence = if per_token { length } else { 1 };
+    let classes = random(2, batch * per_sequence, model.classes);
+    let mut questions = Questions::default();
+    for classes in classes.chunks_exact(per_sequence) {
+        questions.push((0..).zip(classes).map(|(t, &class)| Question {
+            at: if per_token { At::Token(t) } else { At::Mean },
+            target: Target::Class(class as u16),
+            weight: 1.0,
+        }));
     }
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [batch, length]), &Device::cpu().plain());
+    train::Batch { tokens, questions }
 }
 
 /// A file with what was measured before, by the same program on the same machine. It is only there to save time: if it

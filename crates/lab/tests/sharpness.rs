@@ -77,7 +77,7 @@ fn explicit_hessian(model: &Encoder, split: &Split) -> Vec<Vec<f64>> {
         weights[number].1.as_mut_slice::<f64>().unwrap()[entry] += step;
         let model = set_parameters(model.clone(), weights).unwrap();
         let batch = batch(split, 0..EXAMPLES, &Device::flex());
-        let loss = train::loss(model.forward(batch.tokens, Pass::evaluation(0, 0)), batch.labels);
+        let loss = train::loss(model.forward(batch.tokens, Pass::evaluation(0, 0)), &batch.questions);
         values(&named_gradients(&model, &loss.backward()))
     };
     let mut rows = Vec::new();
@@ -167,7 +167,7 @@ fn exact_differences_find_the_spectrum_of_the_hessian() {
         assert!(found.trace_error < 0.5 * trace.abs());
         let batch = batch(&split, 0..EXAMPLES, &Device::flex());
         let copy = exact_copy(&model);
-        let loss = train::loss(copy.forward(batch.tokens, Pass::evaluation(0, 0)), batch.labels);
+        let loss = train::loss(copy.forward(batch.tokens, Pass::evaluation(0, 0)), &batch.questions);
         let gradient = values(&named_gradients(&copy, &loss.backward()));
         assert!((found.gradient_norm - norm(&gradient)).abs() < 1e-12);
         assert!((found.loss - loss.into_scalar::<f64>()).abs() < 1e-12);

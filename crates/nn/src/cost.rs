@@ -26,13 +26,13 @@ pub struct Flops {
 /// Pairs of a query and a key at most that a rule is tried on, to count what it keeps.
 const MAX_COUNTED: usize = 4096 * 4096;
 
-/// Operations for one sequence of `length` tokens, global tokens included.
+/// Operations for one sequence of `length` tokens, global tokens included, that asks `questions` questions.
 ///
 /// A mechanism that looks at the scores needs all of them once, to choose; everything else is needed for kept pairs only. A
 /// mechanism without a [`Selection`], or whose weighting involves dropped keys, is counted as if it kept every pair.
-pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize) -> Flops {
+pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize, questions: f64) -> Flops {
     let one = |attention: &Attention| BlockFlops::new(config, attention.mechanism.as_ref(), length);
-    let classifier = config.d_model as f64 * config.classes as f64;
+    let head = questions * config.d_model as f64 * config.classes as f64;
     let (evaluation, training) = match attention.attentions() {
         [single] => {
             let (blocks, of) = (config.blocks as f64, one(single));
@@ -41,7 +41,7 @@ pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize) -
         several => several.iter().map(one).fold((0.0, 0.0), |sum, of| (sum.0 + of.evaluation, sum.1 + of.training)),
     };
     // A multiplication and an addition each. The gradient of a product is two products.
-    Flops { evaluation: 2.0 * (evaluation + classifier), training: 2.0 * (training + 3.0 * classifier) }
+    Flops { evaluation: 2.0 * (evaluation + head), training: 2.0 * (training + 3.0 * head) }
 }
 
 /// Multiplications of a block for one sequence.
@@ -128,11 +128,14 @@ mod tests {
     fn counts_agree_with_a_count_by_hand() {
         let mut config = ModelConfig::new(2, 2);
         (config.d_model, config.d_mlp, config.blocks) = (4, 8, 1);
-        let count = |name: &str| flops(&config, &Registry::standard().parse(name).unwrap().into(), 10);
-        // Maps: 10 tokens × (4·4·4 + 2·4·8) = 1280; classifier 8; a pair costs 4 in a product.
+        let asked =
+            |name: &str, questions| flops(&config, &Registry::standard().parse(name).unwrap().into(), 10, questions);
+        let count = |name: &str| asked(name, 1.0);
+        // Maps: 10 tokens × (4·4·4 + 2·4·8) = 1280; head 8; a pair costs 4 in a product.
         let full = count("full");
         assert_eq!(full.evaluation, 2.0 * (1280.0 + 8.0 + 2.0 * 100.0 * 4.0));
         assert_eq!(full.training, 3.0 * full.evaluation);
+        assert_eq!(asked("full", 10.0).evaluation - full.evaluation, 2.0 * 9.0 * 8.0);
         let banded = count("banded:3");
         assert_eq!(banded.evaluation, 2.0 * (1280.0 + 8.0 + 2.0 * 30.0 * 4.0));
         assert_eq!(banded.training, 3.0 * banded.evaluation);

@@ -1,6 +1,6 @@
 //! The model of the study and its forward pass.
 //!
-//! tokens → embedding · √d + positions → dropout → blocks → mean over all tokens → linear → logits. A block is two
+//! tokens → embedding · √d + positions → dropout → blocks → the rows that questions ask at → linear → logits. A block is two
 //! residual sublayers, `x += drop(attention(norm(x)))` and `x += drop(mlp(norm(x)))`; what they compute is in
 //! [`reference`](mod@crate::reference).
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig, Questions};
-use semfocus_kernels::{Dropout, Key, RowObserver, RuleScores};
+use semfocus_kernels::{Answer, Dropout, Inference, Key, RowObserver, RuleScores, answer};
 
 use crate::block_attentions::BlockAttentions;
 use crate::context::{InitialMaps, LayerContext};
@@ -32,7 +32,7 @@ pub struct Encoder {
     pub embedding: Param<Tensor<2>>,
     /// The blocks, first to last.
     pub blocks: Vec<Block>,
-    /// Map from the mean over the tokens to the logits.
+    /// The head: map from a token, or from the mean over all tokens, to the logits.
     pub classifier: Linear,
     #[module(skip)]
     config: ModelConfig,
@@ -135,12 +135,26 @@ impl Encoder {
         Ok(self)
     }
 
-    /// Logits `[batch, classes]` of `tokens`, `[batch, length]`.
+    /// Logits `[batch, classes]` at the mean of `tokens`, `[batch, length]`.
     ///
     /// # Panics
     /// If there is not at least one token.
     pub fn forward(&self, tokens: Tensor<2, Int>, pass: Pass) -> Tensor<2> {
-        self.forward_with(tokens, &pass, &mut Unobserved)
+        let x = self.forward_rows(&self.token_rows(tokens), &pass, &mut Unobserved);
+        reference::classify(x, &self.classifier)
+    }
+
+    /// Logits `[questions, classes]` where the questions of `tokens`, `[batch, length]`, ask.
+    ///
+    /// # Panics
+    /// If there is not at least one token and one question.
+    pub fn forward_at(&self, tokens: Tensor<2, Int>, questions: &Questions, pass: Pass) -> Tensor<2> {
+        self.forward_at_rows(&self.token_rows(tokens), questions, &pass)
+    }
+
+    fn forward_at_rows(&self, tokens: &TokenRows, questions: &Questions, pass: &Pass) -> Tensor<2> {
+        let x = self.forward_rows(tokens, pass, &mut Unobserved);
+        self.classifier.forward_rows(reference::asked_rows(x, questions))
     }
 
     /// As [`forward`](Self::forward), but without gradients, and with the observations of every layer.
@@ -153,8 +167,8 @@ impl Encoder {
         rows: &O,
     ) -> (Tensor<2>, Vec<ObservedLayer<O::Observation>>) {
         let mut observer = Rows { rows, sequences: Vec::new(), deviations: Vec::new() };
-        let logits = self.forward_with(tokens, &pass, &mut observer);
-        (logits, observer.into_layers())
+        let x = self.forward_rows(&self.token_rows(tokens), &pass, &mut observer);
+        (reference::classify(x, &self.classifier), observer.into_layers())
     }
 
     /// The logits for `x`, `[batch, length, d_model]`, as the input of block number `first`, and what this and all later blocks
@@ -178,12 +192,9 @@ impl Encoder {
         reference::blocks(x, &blocks[first..], &self.classifier)
     }
 
-    fn forward_with(&self, tokens: Tensor<2, Int>, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
-        self.forward_rows(&self.token_rows(tokens), pass, observer)
-    }
-
-    /// Layer by layer: as [`reference::blocks`], but every part runs in the form that the engine and its mechanism allow.
-    fn forward_rows(&self, tokens: &TokenRows, pass: &Pass, observer: &mut impl Observer) -> Tensor<2> {
+    /// The rows after the last block, `[batch, length, d_model]`, layer by layer: as [`reference::blocks`], but every part runs in
+    /// the form that the engine and its mechanism allow.
+    fn forward_rows(&self, tokens: &TokenRows, pass: &Pass, observer: &mut impl Observer) -> Tensor<3> {
         let fused = self.is_fused();
         let mut x = self.embed(tokens, pass, if fused { fused::embedding } else { reference::embedding });
         for BlockSublayers { attention, form, mlp } in self.sublayers(tokens, pass, fused) {
@@ -192,7 +203,7 @@ impl Encoder {
             observer.norm_input(&x);
             x = if fused { fused::mlp(x, &mlp) } else { reference::mlp(x, &mlp) };
         }
-        reference::classify(x, &self.classifier)
+        x
     }
 
     /// All blocks in a pass, with the fast forms of their mechanisms if they may be used.
@@ -249,21 +260,63 @@ impl Encoder {
         ids(tokens.clone()).chunks(tokens.dims()[1]).map(|tokens| relevance.positions(tokens)).collect()
     }
 
-    /// Logits of all sequences in evaluation, row by row: the same as [`forward`](Self::forward) up to rounding, but without
-    /// gradients and faster. All blocks run as one operator where the engine and the model allow it; if not, they run layer by
-    /// layer, some sequences at a time.
-    pub fn logits(&self, tokens: &TokenRows, pass: Pass) -> Vec<f32> {
+    /// Loss and answer for every question in evaluation, without gradients. All blocks and the head run as one operator where the
+    /// engine and the model allow it, which never holds all logits; if not, they run layer by layer, some sequences at a time.
+    ///
+    /// # Panics
+    /// If there are not the questions of each sequence, or one asks for a class or a token that there is not.
+    pub fn answers(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<Answer> {
+        let at_once = self.ask(tokens, questions, pass, |model, ids| model.answers(ids, questions));
+        at_once.unwrap_or_else(|| {
+            let answers = |questions: &Questions, logits: Vec<f32>| {
+                let rows = logits.chunks_exact(self.config.classes).zip(questions.all());
+                rows.map(|(logits, question)| answer(logits, questions, question.target)).collect::<Vec<_>>()
+            };
+            self.ask_by_layer(tokens, questions, pass, answers)
+        })
+    }
+
+    /// Logits of all questions in evaluation, row by row: the same as [`forward_at`](Self::forward_at) up to rounding, but without
+    /// gradients and faster.
+    ///
+    /// # Panics
+    /// If there are not the questions of each sequence, or one asks at a token that there is not.
+    pub fn logits(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<f32> {
+        let at_once = self.ask(tokens, questions, pass, |model, ids| model.logits(ids, questions));
+        at_once.unwrap_or_else(|| self.ask_by_layer(tokens, questions, pass, |_, logits| logits))
+    }
+
+    fn ask<R>(
+        &self,
+        tokens: &TokenRows,
+        questions: &Questions,
+        pass: Pass,
+        ask: impl FnOnce(&Inference<'_>, &[usize]) -> R,
+    ) -> Option<R> {
+        assert_eq!(questions.sequences(), tokens.sequences, "every sequence has its questions");
+        let call = self.encoder_call(tokens, &Pass { training: false, ..pass })?;
+        call.ask(&self.classifier, &tokens.ids, ask)
+    }
+
+    fn ask_by_layer<R>(
+        &self,
+        tokens: &TokenRows,
+        questions: &Questions,
+        pass: Pass,
+        answer: impl Fn(&Questions, Vec<f32>) -> Vec<R>,
+    ) -> Vec<R> {
         let pass = Pass { training: false, ..pass };
-        let rows = |logits: Tensor<2>| logits.into_data().iter::<f32>().collect::<Vec<f32>>();
-        let asked = Questions::classification(vec![0; tokens.sequences]);
-        let call = self.encoder_call(tokens, &pass);
-        if let Some(logits) = call.and_then(|call| call.logits(&self.classifier, &tokens.ids, &asked)) {
-            return logits;
-        }
-        let batches = tokens.batches(EVALUATION_BATCH).zip(0..);
-        batches
-            .flat_map(|(batch, number)| rows(self.forward_rows(&batch, &pass.of_batch(number), &mut Unobserved)))
-            .collect()
+        let mut first = 0;
+        let batches = tokens.batches(EVALUATION_BATCH).zip(0..).map(|(batch, number)| {
+            let asked = questions.select(first..first + batch.sequences);
+            first += batch.sequences;
+            if asked.all().is_empty() {
+                return Vec::new();
+            }
+            let logits = self.forward_at_rows(&batch, &asked, &pass.of_batch(number)).into_data();
+            answer(&asked, logits.iter::<f32>().collect())
+        });
+        batches.flatten().collect()
     }
 
     /// Mean loss of a batch and the gradients of all parameters, if one operator can compute them.

@@ -5,8 +5,8 @@ use std::fmt;
 
 use burn::module::Module;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use semfocus_core::{ConfigError, LrFactors, ModelConfig};
-use semfocus_kernels::{ObservedRow, RowObserver};
+use semfocus_core::{ConfigError, LrFactors, ModelConfig, Questions};
+use semfocus_kernels::{Answer, ObservedRow, RowObserver};
 
 use crate::block_attentions::BlockAttentions;
 use crate::encoder::Encoder;
@@ -45,17 +45,20 @@ pub trait Model: Send + Sync + fmt::Debug {
     /// Tokens of `[batch, length]` as the model sees them.
     fn token_rows(&self, tokens: Tensor<2, Int>) -> TokenRows;
 
-    /// Logits of all sequences in evaluation, row by row, without gradients.
-    fn logits(&self, tokens: &TokenRows, pass: Pass) -> Vec<f32>;
+    /// Loss and answer for every question in evaluation, without gradients.
+    fn answers(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<Answer>;
+
+    /// Logits of all questions in evaluation, row by row, without gradients.
+    fn logits(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<f32>;
 
     /// Mean loss of a batch and the gradients of all parameters.
     fn loss_and_gradients(&self, batch: Batch, pass: Pass) -> (f64, NamedGradients);
 
-    /// The gradients of all parameters, in their order, for gradients in the logits `[batch, classes]`: `errors` computes those
+    /// The gradients of all parameters, in their order, for gradients in the logits `[questions, classes]`: `errors` computes those
     /// from the logits. The model has to be on a device with autodiff.
     fn gradients_from(
         &self,
-        tokens: Tensor<2, Int>,
+        batch: Batch,
         pass: Pass,
         errors: &mut dyn FnMut(TensorData) -> Vec<f64>,
     ) -> Vec<TensorData>;
@@ -201,8 +204,12 @@ impl Model for Encoder {
         self.token_rows(tokens)
     }
 
-    fn logits(&self, tokens: &TokenRows, pass: Pass) -> Vec<f32> {
-        self.logits(tokens, pass)
+    fn answers(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<Answer> {
+        self.answers(tokens, questions, pass)
+    }
+
+    fn logits(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<f32> {
+        self.logits(tokens, questions, pass)
     }
 
     fn loss_and_gradients(&self, batch: Batch, pass: Pass) -> (f64, NamedGradients) {
@@ -211,11 +218,11 @@ impl Model for Encoder {
 
     fn gradients_from(
         &self,
-        tokens: Tensor<2, Int>,
+        batch: Batch,
         pass: Pass,
         errors: &mut dyn FnMut(TensorData) -> Vec<f64>,
     ) -> Vec<TensorData> {
-        let logits = self.forward(tokens, pass); // [batch, classes]
+        let logits = self.forward_at(batch.tokens, &batch.questions, pass); // [questions, classes]
         let errors = TensorData::new(errors(logits.to_data()), logits.dims());
         let errors = Tensor::<2>::from_data(errors, (&logits.device().inner(), logits.dtype()));
         let gradients = parameters::named_gradients(self, &logits.mul(errors).sum().backward());

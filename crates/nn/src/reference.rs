@@ -2,7 +2,7 @@
 //! f32 or f64.
 
 use burn::tensor::{Int, Tensor, TensorData, activation, module};
-use semfocus_core::Activation;
+use semfocus_core::{Activation, At, Question, Questions, Target};
 use semfocus_kernels::{Dropout, FusedWeighting, Key, RuleScores};
 
 use crate::context::{InitialMaps, site};
@@ -44,6 +44,61 @@ pub fn blocks(mut x: Tensor<3>, blocks: &[BlockSublayers<'_>], classifier: &Line
 /// Mean over all tokens, then the logits.
 pub fn classify(x: Tensor<3>, classifier: &Linear) -> Tensor<2> {
     classifier.forward_rows(x.mean_dim(1).squeeze_dim(1))
+}
+
+/// The rows of `x`, `[batch, length, d_model]`, that questions ask at: `[questions, d_model]`.
+///
+/// # Panics
+/// If there is no question.
+pub fn asked_rows(x: Tensor<3>, questions: &Questions) -> Tensor<2> {
+    let [batch, length, d_model] = x.dims();
+    let device = x.device();
+    let at_mean = |question: &Question| question.at == At::Mean;
+    let (any_mean, any_token) = (questions.all().iter().any(at_mean), !questions.all().iter().all(at_mean));
+    // The means of all sequences, or all tokens, or both.
+    let means = any_mean.then(|| x.clone().mean_dim(1).squeeze_dim(1)); // [batch, d_model]
+    let tokens = any_token.then(|| x.reshape([batch * length, d_model]));
+    let first_token = if any_mean { batch } else { 0 };
+    let rows = Tensor::cat([means, tokens].into_iter().flatten().collect(), 0);
+    let row = |sequence: usize, question: &Question| match question.at {
+        At::Mean => sequence,
+        At::Token(t) => first_token + sequence * length + t as usize,
+    };
+    let asked = (0..batch).flat_map(|sequence| questions.of_sequence(sequence).iter().map(move |q| row(sequence, q)));
+    let asked: Vec<usize> = asked.collect();
+    if asked.iter().copied().eq(0..rows.dims()[0]) {
+        return rows;
+    }
+    let asked: Vec<i64> = asked.into_iter().map(|row| row as i64).collect();
+    let count = asked.len();
+    rows.select(0, Tensor::from_data(TensorData::new(asked, [count]), &device))
+}
+
+/// Mean cross-entropy of `logits`, `[questions, classes]`, by the weights of the questions: `−Σ weight · ln p(target) / Σ weight`,
+/// and 0 if all weights are 0.
+pub fn loss(logits: Tensor<2>, questions: &Questions) -> Tensor<1> {
+    let [count, classes] = logits.dims();
+    let (device, precision) = (logits.device(), logits.dtype());
+    let asked = questions.all();
+    let log_probabilities = activation::log_softmax(logits, 1);
+    let of_targets = if asked.iter().any(|question| matches!(question.target, Target::Soft(_))) {
+        let shares = asked.iter().flat_map(|question| match question.target {
+            Target::Class(class) => {
+                (0..classes).map(|other| f32::from(u8::from(other == usize::from(class)))).collect()
+            }
+            Target::Soft(row) => questions.distribution(row).to_vec(),
+        });
+        let shares = TensorData::new(shares.collect::<Vec<f32>>(), [count, classes]);
+        log_probabilities.mul(Tensor::from_data(shares, (&device, precision))).sum_dim(1)
+    } else {
+        let classes: Vec<i64> =
+            asked.iter().map(|question| i64::from(questions.correct_class(question.target))).collect();
+        log_probabilities.gather(1, Tensor::from_data(TensorData::new(classes, [count, 1]), &device))
+    }; // [questions, 1]
+    let weights: Vec<f32> = asked.iter().map(|question| question.weight).collect();
+    let weights = Tensor::<2>::from_data(TensorData::new(weights, [count, 1]), (&device, precision));
+    let total = Some(questions.total_weight()).filter(|total| *total > 0.0).unwrap_or(1.0);
+    of_targets.mul(weights).sum().div_scalar(total).neg()
 }
 
 /// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`, and its scores, kept keys and weights.

@@ -3,7 +3,7 @@
 mod common;
 
 use burn::tensor::Device;
-use common::{labels, mechanisms, relevant, tokens};
+use common::{labels, mechanisms, questions, relevant, tokens};
 use semfocus_nn::conformance::{Case, Scores, ZipEq, check, specs};
 use semfocus_nn::{Activation, Encoder, Engine, FastForm, ModelConfig, Pass, Registry, Visibility, parameters, train};
 
@@ -182,6 +182,9 @@ fn whole_models_agree() {
             for (activation, training) in
                 [(Activation::Relu, true), (Activation::Gelu, true), (Activation::Mish, false)]
             {
+                // The gradient of a single token has no mean over tokens that evens out rounding.
+                let at_tokens = activation != Activation::Relu;
+                let (asked, tolerance) = if at_tokens { (questions(5, 12, 3), 1e-4) } else { (labels(5, 3), 2e-5) };
                 let build = |engine| {
                     let config = ModelConfig {
                         d_model: 12,
@@ -199,7 +202,7 @@ fn whole_models_agree() {
                 let run = |engine| {
                     let model = build(engine);
                     let pass = if training { Pass::training(1, 2) } else { Pass::evaluation(1, 2) };
-                    let loss = train::loss(model.forward(tokens(5, 12, 4, &device), pass), labels(5, 3, &device));
+                    let loss = train::loss(model.forward_at(tokens(5, 12, 4, &device), &asked, pass), &asked);
                     (loss.clone().into_scalar::<f64>(), parameters::named_gradients(&model, &loss.backward()))
                 };
                 let (expected_loss, expected) = run(Engine::Reference);
@@ -209,7 +212,7 @@ fn whole_models_agree() {
                     let expected: Vec<f64> = expected.iter::<f64>().collect();
                     let scale = expected.iter().fold(1e-2f64, |m, v| m.max(v.abs()));
                     for (a, b) in actual.iter::<f64>().zip_eq(expected) {
-                        assert!((a - b).abs() < 2e-5 * scale, "{spec} {activation:?} {name}: {a} {b}");
+                        assert!((a - b).abs() < tolerance * scale, "{spec} {activation:?} {name}: {a} {b}");
                     }
                 }
             }
@@ -235,7 +238,8 @@ fn training_steps_agree() {
                 let base = ModelConfig { dropout: 0.1, engine, visibility, ..ModelConfig::new(4, 3) };
                 let config = ModelConfig { d_model, d_head, heads, blocks: 2, d_mlp: 20, ..base };
                 let model = relevant(Encoder::new(config, attention.clone(), 5, &device).unwrap());
-                let batch = train::Batch { tokens: tokens(9, 12, 4, &device), labels: labels(9, 3, &device) };
+                let questions = if d_model == 12 { questions(9, 12, 3) } else { labels(9, 3) };
+                let batch = train::Batch { tokens: tokens(9, 12, 4, &device), questions };
                 let (model, report) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1e3);
                 (report, parameters::named_parameters(&model))
             };

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
+use semfocus_core::Questions;
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::optimizer::Parameter;
 use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Visibility, parameters, train};
@@ -112,12 +113,17 @@ impl Golden {
         assert_close(&format!("{case} ({path}): {name}"), found, &expected);
     }
 
+    fn questions(&self, case: &str) -> Questions {
+        let labels: Tensor<1, Int> = self.ints(&format!("{case}/labels"), &Device::flex());
+        Questions::classification(labels.into_data().iter::<i64>().map(|label| label as u16))
+    }
+
     /// Logits, loss and gradients through autodiff.
     fn check(&self, case: &str, engine: Engine) {
         let device = Device::flex().autodiff();
         let model = self.model(case, engine, &device);
         let logits = model.forward(self.ints(&format!("{case}/tokens"), &device), Pass::evaluation(0, 0));
-        let loss = train::loss(logits.clone(), self.ints(&format!("{case}/labels"), &device));
+        let loss = train::loss(logits.clone(), &self.questions(case));
         let gradients = parameters::named_gradients(&model, &loss.backward());
         let compare = |name: &str, found: &TensorData| self.compare(case, &format!("{engine:?}"), name, found);
         compare("logits", &logits.into_data());
@@ -134,10 +140,9 @@ impl Golden {
         let device = Device::flex().autodiff();
         let model = self.model(case, engine, &device);
         let parameters = parameters::named_parameters(&model);
-        let (tokens, labels) =
-            (self.ints(&format!("{case}/tokens"), &device), self.ints(&format!("{case}/labels"), &device));
+        let tokens = self.ints(&format!("{case}/tokens"), &device);
         let mut recorder = Recorder::default();
-        let batch = train::Batch { tokens, labels };
+        let batch = train::Batch { tokens, questions: self.questions(case) };
         let (_, report) = train::step(model, &mut recorder, batch, Pass::training(0, 0), 1.0, f64::INFINITY);
         let compare = |name: &str, found: &TensorData| self.compare(case, &format!("{engine:?} step"), name, found);
         compare("loss", &TensorData::new(vec![report.loss], [1]));

@@ -30,14 +30,14 @@ fn model(text: &str, engine: Engine) -> Encoder {
 /// Losses of some training steps, the parameters after them, and the logits of an evaluation.
 fn trained(mut model: Encoder, steps: u64) -> (Vec<f64>, Vec<Vec<f32>>, Vec<f32>) {
     let device = Device::flex();
-    let batch = Batch { tokens: tokens(10, LENGTH, 4, &device), labels: labels(10, 3, &device) };
+    let batch = Batch { tokens: tokens(10, LENGTH, 4, &device), questions: labels(10, 3) };
     let mut losses = Vec::new();
     for step in 0..steps {
         let (next, report) = train::step(model, &mut train::Sgd, batch.clone(), Pass::training(1, step), 0.1, 0.5);
         model = next;
         losses.push(report.loss);
     }
-    let logits = model.logits(&model.token_rows(batch.tokens), Pass::evaluation(1, 0));
+    let logits = model.logits(&model.token_rows(batch.tokens), &batch.questions, Pass::evaluation(1, 0));
     let parameters = named_parameters(&model).into_iter().map(|(_, data)| data.iter::<f32>().collect());
     (losses, parameters.collect(), logits)
 }
@@ -111,7 +111,7 @@ fn observers_see_the_attention_of_each_block() {
 fn learned_numbers_stay_where_the_next_mechanism_has_them_too() {
     let start = model("warm/full/warm", Engine::Fused);
     let device = Device::flex();
-    let batch = Batch { tokens: tokens(10, LENGTH, 4, &device), labels: labels(10, 3, &device) };
+    let batch = Batch { tokens: tokens(10, LENGTH, 4, &device), questions: labels(10, 3) };
     let (learned, _) = train::step(start, &mut train::Sgd, batch, Pass::training(1, 0), 0.5, 10.0);
     let numbers = |model: &Encoder| -> Vec<Option<Vec<f32>>> {
         let numbers = model.blocks.iter().map(|block| block.attention.mechanism.as_ref());

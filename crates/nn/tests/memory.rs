@@ -26,7 +26,7 @@ fn growth(spec: &str, engine: Engine, steps: u64) -> usize {
     let mut optimizer = StandardOptimizer::new(OptimizerConfig::default());
     let mut train = |first: u64, count: u64| {
         for number in first..first + count {
-            let batch = Batch { tokens: tokens(2, 6, 4, &Device::flex()), labels: labels(2, 2, &Device::flex()) };
+            let batch = Batch { tokens: tokens(2, 6, 4, &Device::flex()), questions: labels(2, 2) };
             let present = model.take().expect("every step gives the model back");
             model = Some(step(present, &mut optimizer, batch, Pass::training(1, number), 0.01, 1.0).0);
         }

@@ -3,6 +3,7 @@
 mod common;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use semfocus_core::Questions;
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::optimizer::{LrFactors, Rule};
 use semfocus_nn::parameters::NamedGradients;
@@ -12,12 +13,9 @@ use semfocus_nn::{parameters, train};
 /// Bits, labelled by the parity of the number of unequal neighbours: whether the first and the last one differ.
 fn even_pairs(step: u64, batch: usize, length: usize) -> train::Batch {
     let bits: Vec<i64> = (0..batch * length).map(|i| i64::from(Key::new(step).below(i as u32, 2))).collect();
-    let labels: Vec<i64> = bits.chunks(length).map(|bits| i64::from(bits[0] != bits[length - 1])).collect();
-    let device = Device::flex();
-    train::Batch {
-        tokens: Tensor::<2, Int>::from_data(TensorData::new(bits, [batch, length]), &device),
-        labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [batch]), &device),
-    }
+    let questions = Questions::classification(bits.chunks(length).map(|bits| u16::from(bits[0] != bits[length - 1])));
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(bits, [batch, length]), &Device::flex());
+    train::Batch { tokens, questions }
 }
 
 /// Trains from a fixed start and returns the model with the loss of every step.
@@ -129,7 +127,7 @@ fn values(model: &Encoder) -> Vec<(String, Vec<f32>)> {
 fn a_step_with_factors_is_as_computed_by_hand() {
     let model = small_model("full");
     let (pass, batch) = (Pass::training(1, 0), even_pairs(0, 25, 10));
-    let loss = train::loss(model.forward(batch.tokens.clone(), pass), batch.labels.clone());
+    let loss = train::loss(model.forward(batch.tokens.clone(), pass), &batch.questions);
     let gradients = NamedGradients::take(&model, loss.backward());
     let before = values(&model);
     let lr_factors = LrFactors { query: 8.0, mlp_output: 0.25, embedding: 0.0, ..LrFactors::default() };

@@ -54,7 +54,7 @@ fn run(mechanism: &str, engine: Engine) -> (f64, Vec<f64>) {
     let config = ModelConfig { d_model: 16, heads: 2, blocks: 2, d_mlp: 16, engine, ..ModelConfig::new(4, 3) };
     let model = Encoder::new(config, attention, 5, &device).unwrap();
     let logits = model.forward(tokens(5, 12, 4, &device), Pass::training(1, 2));
-    let loss = train::loss(logits, labels(5, 3, &device));
+    let loss = train::loss(logits, &labels(5, 3));
     let gradients = parameters::named_gradients(&model, &loss.backward());
     (loss.into_scalar(), gradients.iter().flat_map(|(_, values)| values.iter::<f64>()).collect())
 }
@@ -95,7 +95,7 @@ fn learned_numbers_are_parameters_like_any_other() {
     assert_eq!(learned.shape().to_vec(), [3, 2]);
     // They can be stored and read, and a training step changes them.
     let model = parameters::set_parameters(model, named.clone()).unwrap();
-    let batch = train::Batch { tokens: tokens(5, 12, 4, &device), labels: labels(5, 3, &device) };
+    let batch = train::Batch { tokens: tokens(5, 12, 4, &device), questions: labels(5, 3) };
     let (model, _) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1e3);
     for ((name, before), (_, after)) in named.iter().zip_eq(parameters::named_parameters(&model)) {
         let moved = before.iter::<f32>().zip_eq(after.iter::<f32>()).any(|(before, after)| before != after);

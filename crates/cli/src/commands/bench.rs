@@ -28,13 +28,25 @@ pub(crate) struct Args {
     /// Mechanisms to measure
     #[arg(long, value_name = "A,B,…", default_value = "full,topk:5,banded:5")]
     mechanisms: Vec<MechanismList>,
-    /// Sequence lengths to measure: 600 has 10 blocks, as in the study, any other 5
+    /// Sequence lengths to measure: 600 has 10 blocks and 10 classes, as in the study, any other 5 and 2
     #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     length: Vec<u32>,
     /// Width of the model, and of its MLPs
     #[arg(long, value_name = "D", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     width: u32,
+    /// Blocks, whatever the length
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    blocks: Option<u32>,
+    /// Sequences of a step
+    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    batch: u32,
+    /// Classes, whatever the length, and as many tokens in the vocabulary
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_535))]
+    classes: Option<u32>,
+    /// Ask for a class at every token, as language models do, instead of once at the mean
+    #[arg(long)]
+    per_token: bool,
     /// Attention heads
     #[arg(long, value_name = "H", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     heads: u32,
@@ -62,7 +74,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-const BATCH: usize = 25;
 const LEARNING_RATE: f64 = 0.1;
 const MAX_GRADIENT_NORM: f64 = 0.5;
 
@@ -71,6 +82,8 @@ struct Report {
     gemm_gflops: f64,
     threads: usize,
     instructions: &'static str,
+    batch: usize,
+    per_token: bool,
     width: usize,
     heads: usize,
     head_width: usize,
@@ -81,6 +94,7 @@ struct Report {
 struct Case {
     length: usize,
     blocks: usize,
+    classes: usize,
     mechanism: String,
     /// Median of a step in milliseconds.
     train_ms: f64,
@@ -115,6 +129,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
         gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
         threads,
         instructions: InstructionSet::current().name(),
+        batch: args.batch as usize,
+        per_token: args.per_token,
         width: args.width as usize,
         heads: args.heads as usize,
         head_width: args.head_width.unwrap_or(args.width / args.heads).max(1) as usize,
@@ -124,14 +140,17 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
         for attention in &attentions {
             let length = length as usize;
             let mut config = if length == 600 { ModelConfig::new(16, 10) } else { ModelConfig::new(3, 2) };
-            config.blocks = if length == 600 { 10 } else { 5 };
+            config.blocks = args.blocks.map_or(if length == 600 { 10 } else { 5 }, |blocks| blocks as usize);
+            if let Some(classes) = args.classes {
+                (config.classes, config.vocabulary) = (classes as usize, classes as usize);
+            }
             (config.d_model, config.d_mlp) = (report.width, report.width);
             (config.heads, config.d_head) = (report.heads, Some(report.head_width));
             if args.reference {
                 config.engine = semfocus_nn::Engine::Reference;
             }
             say!("measuring length {length}, {} …", attention.spec);
-            let case = pool.install(|| measure(config, attention.clone(), length, time, report.gemm_gflops))?;
+            let case = pool.install(|| measure(config, attention.clone(), length, time, &report))?;
             report.cases.push(case);
         }
     }
@@ -143,18 +162,19 @@ fn measure(
     attention: semfocus_nn::Attention,
     length: usize,
     time: Duration,
-    gemm_gflops: f64,
+    &Report { gemm_gflops, batch: size, per_token, .. }: &Report,
 ) -> Result<Case, Error> {
     reset_peak_memory();
     let device = Device::cpu().autodiff();
-    let (batch_config, blocks) = (config.clone(), config.blocks);
+    let (blocks, classes) = (config.blocks, config.classes);
+    let batch = random_batch(&config, size, length, per_token);
     let with_globals = length + attention.spec.globals;
-    let flops = cost::flops(&config, &attention.clone().into(), with_globals);
+    let asked = batch.questions.all().len() as f64 / size as f64;
+    let flops = cost::flops(&config, &attention.clone().into(), with_globals, asked);
     let mechanism = attention.spec.to_string();
     let model = conformance::with_stand_ins(Encoder::new(config, attention, 1, &device)?);
     let mut model = Some(model);
 
-    let batch = random_batch(&batch_config, BATCH, length);
     let mut optimizer = train::Sgd;
     let mut step = 0;
     let train_ms = median_ms(time, || {
@@ -169,14 +189,15 @@ fn measure(
     let model = model.expect("every step gives the model back").valid();
     let tokens = model.token_rows(batch.tokens);
     let eval_ms = median_ms(time, || {
-        std::hint::black_box(model.logits(&tokens, Pass::evaluation(1, 0)));
+        std::hint::black_box(model.answers(&tokens, &batch.questions, Pass::evaluation(1, 0)));
     });
 
-    let tokens_per_second = |ms: f64| (BATCH * length) as f64 / ms * 1e3;
-    let share = |flops: f64, ms: f64| BATCH as f64 * flops / (ms * 1e-3) / (gemm_gflops * 1e9);
+    let tokens_per_second = |ms: f64| (size * length) as f64 / ms * 1e3;
+    let share = |flops: f64, ms: f64| size as f64 * flops / (ms * 1e-3) / (gemm_gflops * 1e9);
     Ok(Case {
         length,
         blocks,
+        classes,
         mechanism,
         train_ms,
         eval_ms,
@@ -218,9 +239,9 @@ fn peak_memory_mib() -> Option<f64> {
 }
 
 fn print_table(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { gemm_gflops, threads, instructions, width, heads, head_width, cases, .. } = report;
+    let Report { gemm_gflops, threads, instructions, batch, width, heads, head_width, cases, .. } = report;
     writeln!(out, "{}, {instructions}; matrix products reach {gemm_gflops:.0} GFLOP/s", counted(*threads, "thread"))?;
-    writeln!(out, "batch {BATCH}, width {width}, {} of width {head_width}", counted(*heads, "head"))?;
+    writeln!(out, "batch {batch}, width {width}, {} of width {head_width}", counted(*heads, "head"))?;
     writeln!(out, "share = useful arithmetic / what matrix products could do")?;
     writeln!(out)?;
     writeln!(out, "                            training              evaluation            peak")?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::{Int, Tensor, TensorData};
 use clap::Args as ClapArgs;
+use semfocus_core::{At, Question, Questions};
 use semfocus_lab::{Lab, TrainedModel};
 use semfocus_nn::Pass;
 use semfocus_store::{CheckpointName, TrialReader};
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Sequences may have any length and are not padded.
     #[arg(default_value = "-", hide_default_value = true)]
     file: PathBuf,
+    /// Answer at every token instead of once for each sequence
+    #[arg(long)]
+    per_token: bool,
     /// Use the model after its best epoch instead of the last
     #[arg(long)]
     best: bool,
@@ -35,6 +39,9 @@ pub(crate) struct Args {
 
 #[derive(Serialize)]
 struct Prediction {
+    /// With `--per-token`: which token of its sequence answers, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u32>,
     /// Class with the highest logit; the first one if several are equal.
     class: usize,
     logits: Vec<f32>,
@@ -53,13 +60,24 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
             .map_err(|wrong| format!("{file}, line {number}: {wrong}"))?;
         let length = tokens.len();
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), &device);
+        let places = match args.per_token {
+            true => (0..length as u32).map(At::Token).collect(),
+            false => vec![At::Mean],
+        };
+        // What the right answer is does not matter for the logits.
+        let question = |at: &At| Question { at: *at, ..Question::classify(0) };
+        let mut questions = Questions::default();
+        questions.push(places.iter().map(question));
         let pass = Pass::evaluation(trained.trial.settings.seed, number);
-        let logits = trained.model.logits(&trained.model.token_rows(tokens), pass);
-        let class = (0..logits.len()).rev().max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0);
-        predictions.push(Prediction { class, logits });
+        let logits = trained.model.logits(&trained.model.token_rows(tokens), &questions, pass);
+        for (at, logits) in places.iter().zip(logits.chunks_exact(trained.trial.settings.model.classes)) {
+            let class = (0..logits.len()).rev().max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0);
+            let token = if let At::Token(t) = at { Some(*t) } else { None };
+            predictions.push(Prediction { token, class, logits: logits.to_vec() });
+        }
     }
     emit(out, args.json, &predictions, |out| {
-        for Prediction { class, logits } in &predictions {
+        for Prediction { class, logits, .. } in &predictions {
             let logits: Vec<String> = logits.iter().map(f32::to_string).collect();
             writeln!(out, "{class}\t{}", logits.join(" "))?;
         }

@@ -30,7 +30,7 @@ impl KnownRows {
     /// Copies the rows of a sequence.
     pub(crate) fn gather(&self, tokens: &[usize], x: &mut [f32], rows: &mut SequenceRows) {
         self.copy(tokens, &self.x, x);
-        self.copy(tokens, &self.rows.normalised, &mut rows.normalised);
+        self.copy(tokens, &self.rows.norm.normalised, &mut rows.norm.normalised);
         for (from, to) in self.rows.heads.iter().zip(&mut rows.heads) {
             self.copy(tokens, &from.query, &mut to.query);
             self.copy(tokens, &from.key, &mut to.key);

@@ -31,9 +31,8 @@ use semfocus_core::Visibility;
 use crate::buffer::Buffer;
 use crate::linear::{LinearGradient, LinearView, run_length};
 use crate::matmul::{Left, Right, Start, multiply};
-use crate::mlp::ROW_BLOCK;
 use crate::output;
-use crate::rows::{self, RowDropout};
+use crate::rows::{self, NormRows, ROW_BLOCK, RowDropout};
 use crate::simd::padded;
 use crate::weighting::RowStatistics;
 use crate::{Dropout, FusedWeighting, KeptKeys, Key, Selection};
@@ -130,8 +129,7 @@ pub struct AttentionSaved {
 /// The rows of one sequence on their way through the sublayer.
 #[derive(Debug)]
 pub(crate) struct SequenceRows {
-    pub(crate) normalised: Buffer,
-    pub(crate) inverse_deviations: Buffer,
+    pub(crate) norm: NormRows,
     heads: Vec<HeadRows>,
 }
 
@@ -218,11 +216,7 @@ impl SequenceRows {
             context: rows(maps.inner_width),
             weights: SavedWeights::default(),
         };
-        SequenceRows {
-            normalised: rows(layer.width),
-            inverse_deviations: Buffer::stale(layer.length),
-            heads: (0..layer.heads).map(head).collect(),
-        }
+        SequenceRows { norm: NormRows::new(layer.length, layer.width), heads: (0..layer.heads).map(head).collect() }
     }
 
     fn head<'b>(&'b self, layer: &AttentionKernel, maps: &Maps, h: usize) -> Head<'b> {
@@ -231,7 +225,7 @@ impl SequenceRows {
             length: layer.length,
             width: maps.inner_width,
             query: &rows.query[..used],
-            key: if maps.folded { &self.normalised[..used] } else { &rows.key[..used] },
+            key: if maps.folded { &self.norm.normalised[..used] } else { &rows.key[..used] },
             value: &rows.value[..used],
         }
     }
@@ -287,7 +281,7 @@ impl AttentionKernel<'_> {
     /// Normalises the rows of a sequence and multiplies them with the maps, a block of rows after the other.
     pub(crate) fn project(&self, maps: &Maps, x: &[f32], rows: &mut SequenceRows) {
         let (width, stride, inner) = (self.width, padded(self.width), padded(maps.inner_width));
-        let SequenceRows { normalised, inverse_deviations, heads } = rows;
+        let SequenceRows { norm: NormRows { normalised, inverse_deviations }, heads } = rows;
         for (b, x) in x.chunks(ROW_BLOCK * width).enumerate() {
             let (first, count) = (b * ROW_BLOCK, x.len() / width);
             let normalised = &mut normalised[first * stride..][..count * stride];
@@ -497,7 +491,8 @@ impl AttentionKernel<'_> {
                 let start = if h + part == 0 && !maps.folded { Start::Zero } else { Start::Result };
                 match map {
                     Some(map) => {
-                        let (left, right) = (Left::transposed(&rows.normalised, stride), Right::rows(gradient, inner));
+                        let (left, right) =
+                            (Left::transposed(&rows.norm.normalised, stride), Right::rows(gradient, inner));
                         multiply(width, inner, length, left, right, Start::Result, sum, inner);
                         rows::add_row_sums(gradient, inner, bias_sum);
                         let left = Left::rows(gradient, inner);
@@ -508,7 +503,14 @@ impl AttentionKernel<'_> {
                 }
             }
         }
-        rows::normalise_backward(&rows.normalised, &rows.inverse_deviations, &work.rows, gradient, width, x_gradient);
+        rows::normalise_backward(
+            &rows.norm.normalised,
+            &rows.norm.inverse_deviations,
+            &work.rows,
+            gradient,
+            width,
+            x_gradient,
+        );
     }
 
     /// Number of a query's row over the whole batch.

@@ -70,7 +70,7 @@ impl AttentionKernel<'_> {
                     let kept = if is_dense { &all[..visible] } else { marked };
                     let scores = &mut scores[..visible];
                     if let Some((vector, constant)) = &left_out {
-                        let row = &rows.normalised[query * padded(self.width)..];
+                        let row = &rows.norm.normalised[query * padded(self.width)..];
                         let shift = constant + vector.iter().zip(row).map(|(a, b)| a * b).sum::<f32>();
                         scores.iter_mut().for_each(|score| *score += shift);
                     }

@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use burn::tensor::{DType, TensorData};
-use semfocus_core::Evaluation;
+use semfocus_core::{Evaluation, Questions};
 use semfocus_nn::{Model, Pass, TokenRows};
 use semfocus_store::Grid;
-use semfocus_tasks::{Label, Split};
+use semfocus_tasks::Split;
 
 use super::PASS_SEED;
 use super::directions::{Parameter, Plane, weights_of};
 use crate::Device;
 use crate::threads::on_one_thread;
-use crate::training::{Tally, batch, labels};
+use crate::training::{Tally, batch};
 
 /// Evaluates a model at other weights, over the first examples of a split.
 pub struct Evaluator {
     model: Box<dyn Model>,
     parameters: Vec<Parameter>,
     tokens: TokenRows,
-    labels: Vec<Label>,
+    questions: Questions,
     attention_dropout: bool,
 }
 
@@ -40,9 +40,10 @@ impl Evaluator {
             // It has other weights, but all weights are set for every cell.
             model = model.rebuilt(config, DType::F32, &device).expect("a model with such settings is there");
         }
+        let batch = batch(split, 0..samples, &device);
         Evaluator {
-            tokens: model.token_rows(batch(split, 0..samples, &device).tokens),
-            labels: labels(split, 0..samples),
+            tokens: model.token_rows(batch.tokens),
+            questions: batch.questions,
             parameters: weights_of(model.as_ref()).0,
             model,
             attention_dropout,
@@ -61,7 +62,8 @@ impl Evaluator {
         let model = self.model.with_parameters(parameters.collect()).expect("the parameters are those of the model");
         let mut tally = Tally::default();
         let pass = if self.attention_dropout { cell as u64 } else { 0 };
-        tally.add(&model.logits(&self.tokens, Pass::evaluation(PASS_SEED, pass)), &self.labels);
+        let answers = model.answers(&self.tokens, &self.questions, Pass::evaluation(PASS_SEED, pass));
+        tally.add(&answers, &self.questions);
         tally.result()
     }
 }

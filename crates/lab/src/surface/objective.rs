@@ -8,14 +8,15 @@
 //! probability of 1 − 1e-7; the gradient is the difference from 1, of which single precision would keep no digit.
 
 use burn::tensor::{DType, Device as BurnDevice, TensorData};
-use semfocus_nn::{Engine, Model, ModelConfig, Pass};
+use semfocus_core::Questions;
+use semfocus_nn::{Engine, Model, ModelConfig, Pass, cross_entropy};
 use semfocus_tasks::Split;
 
 use super::PASS_SEED;
 use super::directions::weights_of;
 use crate::Device;
 use crate::spectrum::max_abs;
-use crate::training::{BATCH, batch, labels};
+use crate::training::{BATCH, batch};
 
 /// The mean loss of a model over the first examples of a split.
 #[derive(Debug)]
@@ -87,14 +88,15 @@ impl<'a> Objective<'a> {
     /// If the number of weights is not that of the model.
     pub fn slope(&self, weights: &[f64]) -> Slope {
         let model = self.model_at(weights);
-        let (mut loss, mut gradient) = (0.0, vec![0.0; weights.len()]);
+        let (mut loss, mut total_weight, mut gradient) = (0.0, 0.0, vec![0.0; weights.len()]);
         for (number, first) in (0..self.samples).step_by(BATCH).enumerate() {
             let examples = first..self.samples.min(first + BATCH);
-            let labels = labels(self.split, examples.clone());
-            let tokens = batch(self.split, examples, &self.device).tokens;
+            let batch = batch(self.split, examples, &self.device);
+            let (questions, pass) = (batch.questions.clone(), Pass::evaluation(PASS_SEED, number as u64));
+            total_weight += questions.total_weight();
             let mut scale = 0.0;
-            let gradients = model.gradients_from(tokens, Pass::evaluation(PASS_SEED, number as u64), &mut |logits| {
-                let (batch_loss, errors) = cross_entropies(&logits, &labels);
+            let gradients = model.gradients_from(batch, pass, &mut |logits| {
+                let (batch_loss, errors) = cross_entropies(&logits, &questions);
                 loss += batch_loss;
                 scale = max_abs(&errors);
                 // Scaled to about 1, so that nothing underflows in single precision; the gradient is linear in the errors.
@@ -103,9 +105,8 @@ impl<'a> Objective<'a> {
             let values = gradients.iter().flat_map(|data| data.iter::<f64>().collect::<Vec<_>>());
             gradient.iter_mut().zip(values).for_each(|(sum, value)| *sum += scale * value);
         }
-        let samples = self.samples as f64;
-        gradient.iter_mut().for_each(|value| *value /= samples);
-        Slope { loss: loss / samples, gradient }
+        gradient.iter_mut().for_each(|value| *value /= total_weight);
+        Slope { loss: loss / total_weight, gradient }
     }
 
     fn model_at(&self, weights: &[f64]) -> Box<dyn Model> {
@@ -120,49 +121,15 @@ impl<'a> Objective<'a> {
     }
 }
 
-/// The sum of the losses of a batch, and its gradient in the logits: the probabilities, minus 1 for the right class.
-fn cross_entropies(logits: &TensorData, labels: &[u16]) -> (f64, Vec<f64>) {
+/// The weighted sum of the losses of a batch, and its gradient in the logits.
+fn cross_entropies(logits: &TensorData, questions: &Questions) -> (f64, Vec<f64>) {
     let mut errors: Vec<f64> = logits.iter::<f64>().collect();
-    let classes = errors.len() / labels.len();
-    let losses = errors.chunks_exact_mut(classes).zip(labels);
-    let loss = losses.map(|(logits, &label)| cross_entropy(logits, usize::from(label))).sum();
-    (loss, errors)
-}
-
-/// Cross-entropy of logits and a label; the logits are replaced by its gradient. Both keep all their digits when the
-/// probability of the label is close to 1: it is never subtracted from 1.
-fn cross_entropy(logits: &mut [f64], label: usize) -> f64 {
-    let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let of_label = logits[label] - max;
-    logits.iter_mut().for_each(|logit| *logit = (*logit - max).exp());
-    let others: f64 = logits.iter().enumerate().filter(|(class, _)| *class != label).map(|(_, weight)| weight).sum();
-    let sum = others + logits[label];
-    logits[label] = -others;
-    logits.iter_mut().for_each(|weight| *weight /= sum);
-    if of_label == 0.0 { others.ln_1p() } else { sum.ln() - of_label }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loss_and_gradient_of_a_few_logits() {
-        let check = |logits: &[f64], label: usize, loss: f64, gradient: &[f64]| {
-            let mut errors = logits.to_vec();
-            let found = cross_entropy(&mut errors, label);
-            assert!((found - loss).abs() <= 1e-15 * loss, "loss {found} instead of {loss}");
-            let near = errors.iter().zip(gradient).all(|(a, b)| (a - b).abs() <= 1e-15 * b.abs());
-            assert!(near, "{errors:?} instead of {gradient:?}");
-        };
-        let p = 1.0 / (1.0 + 2f64.exp());
-        check(&[2.0, 0.0], 0, 0.126_928_011_042_972_5, &[-p, p]);
-        check(&[2.0, 0.0], 1, 2.126_928_011_042_972_5, &[1.0 - p, p - 1.0]);
-        // Far beyond the digits of a number close to 1: 1 − p ≈ e^−50.
-        let tiny = (-50f64).exp();
-        check(&[0.0, 50.0], 1, tiny, &[tiny, -tiny]);
-        check(&[0.0, -50.0, -50.0], 0, 2.0 * tiny, &[-2.0 * tiny, tiny, tiny]);
-        check(&[1e4, -1e4, 0.0], 1, 2e4, &[1.0, -1.0, 0.0]);
-        assert!(cross_entropy(&mut [f64::NAN, 0.0], 1).is_nan());
-    }
+    let classes = errors.len() / questions.all().len();
+    let losses = errors.chunks_exact_mut(classes).zip(questions.all()).map(|(logits, question)| {
+        let weight = f64::from(question.weight);
+        let loss = cross_entropy(logits, questions, question.target);
+        logits.iter_mut().for_each(|error| *error *= weight);
+        weight * loss
+    });
+    (losses.sum(), errors)
 }

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_core::{Key, Stream, TrialSettings};
 use semfocus_nn::train::Batch;
-use semfocus_tasks::{GenerateError, Label, Source, Split, single_label};
+use semfocus_tasks::{GenerateError, Source, Split};
 
 use crate::Trial;
 use crate::schedule::{Schedule, used};
@@ -71,24 +71,15 @@ fn below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
     }
 }
 
-/// Some examples of a split as tensors on a device.
+/// Some examples of a split, their tokens on a device.
 pub fn batch(split: &Split, examples: impl ExactSizeIterator<Item = usize> + Clone, device: &Device) -> Batch {
     let (count, length) = (examples.len(), split.length);
     let mut tokens = Vec::with_capacity(count * length);
     for example in examples.clone() {
         tokens.extend(split.tokens[example * length..][..length].iter().map(|&token| i64::from(token)));
     }
-    let labels: Vec<i64> = labels(split, examples).into_iter().map(i64::from).collect();
-    Batch {
-        tokens: Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, length]), device),
-        labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [count]), device),
-    }
-}
-
-/// The classes of some examples that ask for one class each.
-pub(crate) fn labels(split: &Split, examples: impl Iterator<Item = usize>) -> Vec<Label> {
-    let class = |example| single_label(split.questions.of_sequence(example)).expect("one class at the mean");
-    examples.map(class).collect()
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, length]), device);
+    Batch { tokens, questions: split.questions.select(examples) }
 }
 
 #[cfg(test)]
@@ -136,9 +127,9 @@ mod tests {
         let data = trial.source.dataset(&trial.settings.data, trial.settings.seed).unwrap();
         let mut batches = Batches::new(trial, Schedule::new(&trial.settings, data.train.len()));
         let numbers = |step| {
-            let Batch { tokens, labels } = batches.at(step, &data.train, &Device::flex()).unwrap();
-            let numbers = |data: TensorData| data.iter::<i64>().collect::<Vec<_>>();
-            [numbers(tokens.into_data()), numbers(labels.into_data())].concat()
+            let Batch { tokens, questions } = batches.at(step, &data.train, &Device::flex()).unwrap();
+            let classes = questions.all().iter().map(|question| i64::from(questions.correct_class(question.target)));
+            tokens.into_data().iter::<i64>().chain(classes).collect()
         };
         steps.into_iter().map(numbers).collect()
     }

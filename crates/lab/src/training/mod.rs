@@ -3,7 +3,7 @@
 //! | to find | look in |
 //! |---|---|
 //! | steps, epochs and evaluation of a model | [`Trainer`] |
-//! | loss and accuracy from logits | [`evaluation`] |
+//! | loss and accuracy from answers | [`evaluation`] |
 //! | batches: order and tensors | [`batch`] |
 
 mod batches;
@@ -11,7 +11,6 @@ pub mod evaluation;
 mod trainer;
 
 pub use batches::batch;
-pub(crate) use batches::labels;
 pub use evaluation::{BATCH, Tally};
 pub(crate) use trainer::with_stored_weights;
 pub use trainer::{Trainer, TrainingError};

@@ -12,7 +12,7 @@ use semfocus_store::checkpoint::{Progress, Refused, Values};
 use semfocus_store::{Best, Checkpoint, End, State};
 use semfocus_tasks::{Dataset, GenerateError, Split};
 
-use super::batches::{Batches, batch, labels};
+use super::batches::{Batches, batch};
 use super::evaluation::{BATCH, Tally};
 use crate::model::new_model;
 use crate::relevance::relevance;
@@ -74,7 +74,9 @@ impl Trainer {
         let attention = trial.attention.clone();
         let length = data.train.length + attention.globals();
         let stages = attention.stages().iter();
-        let flops = stages.map(|(_, attention)| cost::flops(&settings.model, attention, length).training).collect();
+        let asked = data.train.questions.per_sequence();
+        let flops =
+            stages.map(|(_, attention)| cost::flops(&settings.model, attention, length, asked).training).collect();
         let schedule = Schedule::new(settings, data.train.len());
         let (stage, relevance) = (attention.stage(0).clone(), relevance(&trial.source, &attention));
         let model = new_model(&settings.model, stage, settings.seed, relevance, &device.autodiff())?;
@@ -315,14 +317,14 @@ impl Trainer {
                 return None;
             }
             let examples = first..count.min(first + BATCH);
-            let labels = labels(split, examples.clone());
             let pass_number = self.progress.epoch as u64 * passes + *pass;
-            let tokens = model.token_rows(batch(split, examples, &self.device).tokens);
-            let logits = model.logits(&tokens, Pass::evaluation(self.trial.settings.seed, pass_number));
+            let batch = batch(split, examples, &self.device);
+            let tokens = model.token_rows(batch.tokens);
+            let pass_of_batch = Pass::evaluation(self.trial.settings.seed, pass_number);
+            tally.add(&model.answers(&tokens, &batch.questions, pass_of_batch), &batch.questions);
             *pass += 1;
-            tally.add(&logits, &labels);
         }
-        tally.add_skipped(split.len() - count);
+        tally.add_skipped(&split.questions.select(count..split.len()));
         Some(tally.result())
     }
 

@@ -61,7 +61,7 @@ impl HandMade {
     /// Loss, norms and statistics of a model for an input of its only block.
     fn point(&self, model: Encoder, x: &Tensor<3>) -> Point {
         let (logits, statistics) = measure_from(&model, 0, x.clone(), pass());
-        let loss = scalar(train::loss(logits, self.case.labels(&Device::flex())));
+        let loss = scalar(train::loss(logits, &self.case.labels()));
         Point { loss, norms: model_norms(&model), statistics, model }
     }
 

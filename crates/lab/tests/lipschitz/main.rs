@@ -11,6 +11,7 @@ use measure::{measure, measure_from};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::theory::lipschitz::{LayerFactors, LayerStatistics, Profile, max_slope};
+use semfocus_core::Questions;
 use semfocus_lab::spectrum::norms::model_norms;
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{
@@ -149,9 +150,8 @@ impl Case {
         Tensor::from_data(TensorData::new(ids, [self.batch, self.length]), device)
     }
 
-    fn labels(&self, device: &Device) -> Tensor<1, Int> {
-        let ids: Vec<i64> = (0..self.batch).map(|i| ((i as u64 + self.seed) % CLASSES as u64) as i64).collect();
-        Tensor::from_data(TensorData::new(ids, [self.batch]), device)
+    fn labels(&self) -> Questions {
+        Questions::classification((0..self.batch).map(|i| ((i as u64 + self.seed) % CLASSES as u64) as u16))
     }
 
     /// Tokens of a sequence, global ones included.
@@ -245,7 +245,7 @@ impl Point {
     fn new(model: Encoder, case: &Case) -> Self {
         let device = model.embedding.val().device();
         let (logits, statistics) = measure_from(&model, 0, model.embedded(case.tokens(&device)), pass());
-        let loss = scalar(train::loss(logits, case.labels(&device)));
+        let loss = scalar(train::loss(logits, &case.labels()));
         Point { loss, norms: model_norms(&model), statistics, model }
     }
 
@@ -270,7 +270,7 @@ fn scalar(tensor: Tensor<1>) -> f64 {
 fn gradient(point: &Point, case: &Case) -> Values {
     let device = Device::flex().autodiff();
     let model = with_values(&case.model(&device), &values_of(&point.model));
-    let loss = train::loss(model.forward(case.tokens(&device), pass()), case.labels(&device));
+    let loss = train::loss(model.forward(case.tokens(&device), pass()), &case.labels());
     let gradients = parameters::named_gradients(&model, &loss.backward());
     gradients.iter().map(|(_, data)| data.iter::<f64>().collect()).collect()
 }

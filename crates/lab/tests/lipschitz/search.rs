@@ -42,7 +42,7 @@ fn the_loss_is_never_steeper_in_block_inputs() {
             // Earlier layers have no part in it.
             let at = |x: &Tensor<3>| {
                 let (logits, later) = measure_from(&model, layer, x.clone(), pass());
-                (train::loss(logits, case.labels(&device)), [&before[..layer], &later].concat())
+                (train::loss(logits, &case.labels()), [&before[..layer], &later].concat())
             };
             let leaf = x.clone().require_grad();
             let (loss, statistics) = at(&leaf);

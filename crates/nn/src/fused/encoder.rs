@@ -59,16 +59,21 @@ impl EncoderCall<'_> {
         run(embedding, kernels.collect())
     }
 
-    /// The logits of all questions, row by row, for evaluation only. `None` for models that have to go layer by layer: see
-    /// [`kernels::Inference::new`].
+    /// What `ask` gets from the model, for evaluation only: answers or logits. `None` for models that have to go layer by layer:
+    /// see [`kernels::Inference::new`].
     ///
     /// # Panics
     /// If [`supports`](super::supports) is false for the table, or a token has no row in it.
-    pub(crate) fn logits(&self, head: &Linear, tokens: &[usize], questions: &Questions) -> Option<Vec<f32>> {
+    pub(crate) fn ask<R>(
+        &self,
+        head: &Linear,
+        tokens: &[usize],
+        ask: impl FnOnce(&kernels::Inference<'_>, &[usize]) -> R,
+    ) -> Option<R> {
         let head = LinearInputs::<Flex>::new(head);
         self.with_kernels(|embedding, blocks| {
             let head = kernels::HeadKernel { width: embedding.width, map: head.view() };
-            Some(kernels::Inference::new(embedding, blocks, head, tokens.len())?.logits(tokens, questions))
+            Some(ask(&kernels::Inference::new(embedding, blocks, head, tokens.len())?, tokens))
         })
     }
 

@@ -4,6 +4,7 @@
 pub(crate) mod mechanisms;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use semfocus_core::{At, Question, Questions, Target};
 use semfocus_nn::{Encoder, Named, Pass, Registry, conformance, train};
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
@@ -33,13 +34,36 @@ pub(crate) fn tokens(batch: usize, length: usize, vocabulary: usize, device: &De
     Tensor::from_data(TensorData::new(ids, [batch, length]), device)
 }
 
-/// Labels `0, 1, …` below `classes`.
-pub(crate) fn labels(batch: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
-    let labels: Vec<i64> = (0..batch).map(|i| (i % classes) as i64).collect();
-    Tensor::from_data(TensorData::new(labels, [batch]), device)
+/// Classes `0, 1, …` below `classes`, one for each sequence.
+pub(crate) fn labels(batch: usize, classes: usize) -> Questions {
+    Questions::classification((0..batch).map(|i| (i % classes) as u16))
+}
+
+/// Questions at the mean and at tokens, for classes and distributions, with different weights; the first sequence asks nothing.
+pub(crate) fn questions(batch: usize, length: usize, classes: usize) -> Questions {
+    let mut distributions = vec![0.5 / (classes - 1) as f32; 2 * classes];
+    (distributions[0], distributions[classes + 1]) = (0.5, 0.5);
+    let mut questions = Questions::with_distributions(distributions, classes);
+    questions.push([]);
+    for sequence in 1..batch {
+        let ask = |number: usize| Question {
+            at: if (sequence + number) % 3 == 0 {
+                At::Mean
+            } else {
+                At::Token(((sequence * 5 + number) % length) as u32)
+            },
+            target: match (sequence + number) % 4 {
+                0 => Target::Soft((number % 2) as u32),
+                _ => Target::Class(((sequence + 2 * number) % classes) as u16),
+            },
+            weight: [1.0, 0.5, 0.0, 2.0][number % 4],
+        };
+        questions.push((0..sequence + 2).map(ask));
+    }
+    questions
 }
 
 /// The loss of a model on a batch.
-pub(crate) fn loss_of(model: &Encoder, tokens: &Tensor<2, Int>, labels: &Tensor<1, Int>, pass: Pass) -> f64 {
-    train::loss(model.forward(tokens.clone(), pass), labels.clone()).into_data().iter::<f64>().sum()
+pub(crate) fn loss_of(model: &Encoder, tokens: &Tensor<2, Int>, questions: &Questions, pass: Pass) -> f64 {
+    train::loss(model.forward_at(tokens.clone(), questions, pass), questions).into_data().iter::<f64>().sum()
 }
