@@ -156,7 +156,7 @@ fn exact_differences_find_the_spectrum_of_the_hessian() {
         let scale = expected[0];
         println!("{mechanism}: {found:?}, expected {:?} to {:?}", &expected[..4], expected.last());
         assert_eq!(found.eigenvalues.len(), 4);
-        for ((found, residual), expected) in found.eigenvalues.iter().zip_eq(&found.residuals).zip_eq(&expected) {
+        for ((found, residual), expected) in found.eigenvalues.iter().zip_eq(&found.residuals).zip_eq(&expected[..4]) {
             assert!((found - expected).abs() < 1e-6 * scale, "{mechanism}: {found} instead of {expected}");
             assert!(*residual <= 1e-6 * found);
         }
