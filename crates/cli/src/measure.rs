@@ -24,13 +24,17 @@ pub(crate) struct MeasureArgs {
     /// The same with their sharpness and options of `semfocus sharpness`
     #[arg(long, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     sharpness: Option<String>,
+    /// The same with their loss and accuracy on other data and options of `semfocus evaluate`, as in --evaluate="data.length=80"
+    #[arg(long, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    evaluate: Option<String>,
 }
 
 impl MeasureArgs {
     /// What is asked for; wrong options are refused.
     pub(crate) fn get(&self) -> Result<Vec<Measurement>, Error> {
-        let asked = [("probe", &self.probe), ("landscape", &self.landscape), ("sharpness", &self.sharpness)];
-        let asked = asked.into_iter().filter_map(|(name, options)| Some((name, options.as_ref()?)));
+        let MeasureArgs { probe, landscape, sharpness, evaluate } = self;
+        let asked = Measurement::NAMES.into_iter().zip([probe, landscape, sharpness, evaluate]);
+        let asked = asked.filter_map(|(name, options)| Some((name, options.as_ref()?)));
         let read = |(name, options): (&str, &String)| {
             Measurement::read(name, options).map_err(|wrong| format!("--{name}: {wrong}").into())
         };
@@ -74,7 +78,12 @@ pub(crate) fn is_left(measurements: &[Measurement], lab: &Lab, store: &Store) ->
 pub(crate) fn command(measurement: &Measurement) -> String {
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut words = measurement.name().to_owned();
-    for (option, value) in measurement.changed_options() {
+    for (option, value) in measurement.changes() {
+        // Settings of data are written as everywhere.
+        if option.contains('.') {
+            words += &format!(" {option}={}", plain(&value));
+            continue;
+        }
         words += &format!(" --{}", option.replace('_', "-"));
         match value {
             Value::Boolean(true) => {}
@@ -100,7 +109,12 @@ mod tests {
     #[test]
     fn options_are_those_of_the_measurements() {
         let probe = Some("--samples 20".to_owned());
-        let args = MeasureArgs { probe, landscape: Some("grid=9 attention_dropout".to_owned()), sharpness: None };
+        let args = MeasureArgs {
+            probe,
+            landscape: Some("grid=9 attention_dropout".to_owned()),
+            sharpness: None,
+            evaluate: None,
+        };
         let commands: Vec<String> = args.get().unwrap().iter().map(command).collect();
         assert_eq!(commands, ["probe --samples 20", "landscape --attention-dropout --grid 9"]);
         let args = MeasureArgs { probe: Some("--smaples 20".to_owned()), ..args };

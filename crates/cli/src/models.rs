@@ -1,6 +1,6 @@
 //! Which trained models a command is about.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::robustness::point_name;
@@ -53,10 +53,19 @@ impl ModelArgs {
         ModelChoice { seeds: self.seeds.unwrap_or(usual.seeds), mechanisms, best: self.best }
     }
 
+    /// Settings of data that stand among the folders, such as `data.length=80`.
+    pub(crate) fn settings(&self) -> Vec<&str> {
+        self.runs.iter().filter_map(|path| path.to_str()).filter(|text| is_data_setting(text)).collect()
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.runs.iter().map(PathBuf::as_path).filter(|path| !path.to_str().is_some_and(is_data_setting))
+    }
+
     /// The chosen models. Trials of a run that diverged or have no checkpoint are skipped with a message.
     pub(crate) fn models(&self, lab: &Lab, choice: &ModelChoice) -> Result<Vec<ModelRef>, Error> {
         let mut chosen = ChosenModels::default();
-        for path in &self.runs {
+        for path in self.folders() {
             if Store::is_store(path) {
                 chosen.of_run(lab, &Store::open(path)?, choice)?;
             } else {
@@ -82,6 +91,10 @@ impl ModelArgs {
 
     /// How the folders of the models are taken.
     fn locks(&self) -> Result<Locks, Error> {
-        self.lock.locks(self.runs.iter().map(PathBuf::as_path).filter(|path| path.is_dir()))
+        self.lock.locks(self.folders().filter(|path| path.is_dir()))
     }
+}
+
+fn is_data_setting(text: &str) -> bool {
+    text.starts_with("data.") && text.contains('=')
 }

@@ -47,6 +47,7 @@ fn every_field_is_documented() {
     check("probe", &["probe", &dir, "--samples", "5", "--json"], "");
     check("landscape", &["landscape", &dir, "--grid", "3", "--samples", "10", "--json"], "");
     check("sharpness", &["sharpness", &dir, "--samples", "10", "--probes", "2", "--json"], "");
+    check("evaluate", &["evaluate", &dir, "data.length=12", "--samples", "10", "--json"], "");
     let statistics = ["--full-dispersion", "8.6", "--dispersion", "3.5", "--separation", "0.02", "--sink", "0.2"];
     let numbers = ["--dispersion", "2", "--kept-dispersion", "1", "--separation", "0.1"];
     check("theory stability", &[&["theory", "stability", "--json"], &numbers[..]].concat(), "");

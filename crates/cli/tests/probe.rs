@@ -49,6 +49,61 @@ fn trained_models_can_be_probed() {
     assert_eq!(semfocus(&["probe", &scratch.path("nowhere/a1")]).code, 1);
 }
 
+/// The lines of a record of all trials.
+fn lines(dir: &str, name: &str) -> Vec<serde_json::Value> {
+    let text = |trial: PathBuf| std::fs::read_to_string(trial.join(name)).unwrap_or_default();
+    let all: String = trials(dir).into_iter().map(text).collect();
+    all.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn trained_models_can_be_evaluated_on_other_data() {
+    let scratch = Scratch::new("evaluate");
+    let after = "\n[[after.evaluate]]\ndata.length = 14\nsamples = 30\n";
+    let file = scratch.file("small.toml", &(SMALL.replace("seeds = 2", "seeds = 1") + after));
+    let dir = scratch.path("run");
+    let run = semfocus(&["run", &file, "-o", &dir, "--epochs", "2"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("then: evaluate data.length=14 --samples 30"), "{}", run.stderr);
+    let recorded = lines(&dir, "evaluations.jsonl");
+    assert_eq!(recorded.len(), 2);
+    assert_eq!((&recorded[0]["data"]["length"], &recorded[0]["samples"]), (&"14".into(), &30.into()));
+    // On the data of the trial itself it is what the last epoch recorded.
+    let held_out = "100";
+    let output = semfocus(&["evaluate", &dir, "--samples", held_out, "--json"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    for entry in report["list"].as_array().unwrap() {
+        let epochs = std::fs::read_to_string(Path::new(entry["trial"].as_str().unwrap()).join("epochs.csv")).unwrap();
+        let (head, last) = (epochs.lines().next().unwrap(), epochs.lines().last().unwrap());
+        let column = |name: &str| -> f64 {
+            let place = head.split(',').position(|column| column == name).unwrap();
+            last.split(',').nth(place).unwrap().parse().unwrap()
+        };
+        assert_eq!(entry["loss"].as_f64(), Some(column("heldout_loss")), "{epochs}");
+        assert_eq!(entry["accuracy"].as_f64(), Some(column("heldout_accuracy")));
+    }
+    // What is on record is not evaluated again, by workers either.
+    for arguments in
+        [&["evaluate", &dir, "data.length=14", "--samples", "30"][..], &["work", &dir, "--evaluate=data.seed=3"]]
+    {
+        let output = semfocus(arguments);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+    }
+    let recorded = lines(&dir, "evaluations.jsonl");
+    let data: Vec<String> = recorded.iter().map(|record| record["data"].to_string()).collect();
+    assert_eq!(data[..3], [r#"{"length":"14"}"#, "{}", r#"{"seed":3}"#]);
+    assert_eq!(recorded.len(), 6);
+    for (arguments, code, words) in [
+        (&["evaluate", &dir, "data.lenght=14"][..], 1, "a model cannot be evaluated with another `data.lenght`"),
+        (&["evaluate", &dir, "data.length=0"], 1, "needs sequences of at least"),
+        (&["evaluate", &dir, "--samples", "0"], 2, "expected a number from 1"),
+    ] {
+        let output = semfocus(arguments);
+        assert!(output.code == code && output.stderr.contains(words), "{arguments:?}: {}", output.stderr);
+    }
+}
+
 /// What the probes of all trials say, but for the time they took.
 fn probes(dir: &str) -> Vec<serde_json::Value> {
     let mut found = Vec::new();

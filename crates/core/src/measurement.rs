@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use crate::mechanism::split_list;
 use crate::names::nearest;
-use crate::settings;
+use crate::settings::{self, Setting, TrialSettings};
 
 /// What to measure on trained models, with all options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub enum Measurement {
     Surface(Surface),
     /// Eigenvalues and trace of the Hessian.
     Sharpness(Sharpness),
+    /// Loss and accuracy on other data.
+    Evaluate(Evaluate),
 }
 
 /// Which models of a run are measured.
@@ -153,6 +155,35 @@ impl Default for Sharpness {
     }
 }
 
+/// Options of an evaluation on other data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluate {
+    /// The models.
+    #[serde(flatten)]
+    pub models: ModelChoice,
+    /// Examples: the first ones of the held-out split.
+    pub samples: Count<1>,
+    /// Settings of the data in place of those of the trial: `length`, `seed` and others, without `data.` before their names.
+    #[serde(deserialize_with = "data_settings")]
+    pub data: Table,
+}
+
+impl Default for Evaluate {
+    fn default() -> Self {
+        Evaluate { models: ModelChoice::seeds(65_535), samples: Count(2000), data: Table::new() }
+    }
+}
+
+impl Evaluate {
+    /// Changes the data of a trial.
+    pub fn apply(&self, settings: &mut TrialSettings) {
+        for (path, value) in flat(&self.data) {
+            let setting = data_setting(&path).expect("unknown settings were refused");
+            setting.set(settings, value).expect("wrong values were refused");
+        }
+    }
+}
+
 /// What is wrong with an option of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", help.as_ref().map_or_else(String::new, |help| format!("\nhelp: {help}")))]
@@ -165,7 +196,7 @@ pub struct WrongOption {
 
 impl Measurement {
     /// The names of all measurements, in the order in which they are made.
-    pub const NAMES: [&'static str; 3] = ["probe", "landscape", "sharpness"];
+    pub const NAMES: [&'static str; 4] = ["probe", "landscape", "sharpness", "evaluate"];
 
     /// The measurement with a name and the default options.
     pub fn new(name: &str) -> Option<Self> {
@@ -173,6 +204,7 @@ impl Measurement {
             "probe" => Some(Measurement::Probe(Probe::default())),
             "landscape" => Some(Measurement::Surface(Surface::default())),
             "sharpness" => Some(Measurement::Sharpness(Sharpness::default())),
+            "evaluate" => Some(Measurement::Evaluate(Evaluate::default())),
             _ => None,
         }
     }
@@ -183,6 +215,7 @@ impl Measurement {
             Measurement::Probe(_) => "probe",
             Measurement::Surface(_) => "landscape",
             Measurement::Sharpness(_) => "sharpness",
+            Measurement::Evaluate(_) => "evaluate",
         }
     }
 
@@ -191,7 +224,8 @@ impl Measurement {
         match self {
             Measurement::Probe(Probe { models, .. })
             | Measurement::Surface(Surface { models, .. })
-            | Measurement::Sharpness(Sharpness { models, .. }) => models,
+            | Measurement::Sharpness(Sharpness { models, .. })
+            | Measurement::Evaluate(Evaluate { models, .. }) => models,
         }
     }
 
@@ -199,6 +233,7 @@ impl Measurement {
     pub fn shrink(&mut self) {
         match self {
             Measurement::Probe(probe) => probe.samples = Count(10),
+            Measurement::Evaluate(evaluate) => evaluate.samples = Count(20),
             Measurement::Surface(surface) => (surface.grid, surface.samples) = (Count(5), Count(20)),
             Measurement::Sharpness(sharpness) => {
                 (sharpness.samples, sharpness.probes, sharpness.eigenvalues) = (Count(4), Count(2), Count(1));
@@ -234,6 +269,12 @@ impl Measurement {
     pub fn changed_options(&self) -> Table {
         let usual = Measurement::new(self.name()).expect("it has a name of a measurement").options();
         self.options().into_iter().filter(|(name, value)| usual.get(name) != Some(value)).collect()
+    }
+
+    /// The options that differ from the defaults, those in tables of their own as `table.option`.
+    pub fn changes(&self) -> Vec<(String, Value)> {
+        let changed = self.changed_options();
+        flat(&changed).into_iter().map(|(option, value)| (option, value.clone())).collect()
     }
 
     /// Gives an option a value. Options in a table of their own are written `table.option`.
@@ -424,6 +465,39 @@ fn mechanisms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>,
     })
 }
 
+/// The paths and values of a table of tables.
+fn flat(table: &Table) -> Vec<(String, &Value)> {
+    let mut entries = Vec::new();
+    settings::flatten(table, "", &mut entries);
+    entries
+}
+
+/// A setting of the data that a model can be evaluated with.
+fn data_setting(name: &str) -> Option<&'static Setting> {
+    let path = format!("data.{name}");
+    let is_size = ["train", "held_out", "test", "online", "checksum"].contains(&name);
+    settings::find(&path).filter(|setting| !is_size && !setting.is_file())
+}
+
+/// Settings of the data in their usual spelling.
+fn data_settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Table, D::Error> {
+    let (mut usual, mut scratch) = (Table::new(), TrialSettings::default());
+    let given = Table::deserialize(deserializer)?;
+    for (name, value) in flat(&given) {
+        let setting = data_setting(&name).ok_or_else(|| {
+            let names = settings::all().iter().filter_map(|setting| setting.path.strip_prefix("data."));
+            let names: Vec<&str> = names.filter(|name| data_setting(name).is_some()).collect();
+            de::Error::custom(format!(
+                "a model cannot be evaluated with another `data.{name}`, only {}",
+                names.join(", ")
+            ))
+        })?;
+        setting.set(&mut scratch, value).map_err(de::Error::custom)?;
+        settings::insert(&mut usual, &name, setting.get(&scratch).unwrap_or_else(|| value.clone()));
+    }
+    Ok(usual)
+}
+
 fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     Ok(match List::deserialize(deserializer)? {
         List::Text(text) => text.split(',').map(PathBuf::from).collect(),
@@ -448,6 +522,13 @@ mod tests {
         let Measurement::Surface(surface) = &landscape else { panic!("{landscape:?}") };
         assert_eq!((surface.range.get(), surface.directions), (2.0, Directions::Filter));
         assert!(surface.attention_dropout);
+        let Measurement::Evaluate(evaluate) = Measurement::read("evaluate", "data.length=80 data.seed=7").unwrap()
+        else {
+            panic!("it is an evaluation");
+        };
+        let mut settings = TrialSettings::default();
+        evaluate.apply(&mut settings);
+        assert_eq!((settings.data.length.unwrap().to_string(), settings.data.seed), ("80".to_owned(), Some(7)));
         for name in Measurement::NAMES {
             let usual = Measurement::new(name).unwrap();
             assert_eq!((usual.name(), usual.changed_options().len()), (name, 0));
@@ -471,6 +552,10 @@ mod tests {
             ("landscape", "directions=path draws=2", "`draws` needs random directions"),
             ("landscape", "through=a", "`through` needs two checkpoint files"),
             ("sharpness", "fast=3", "expected a boolean"),
+            ("evaluate", "data.lenght=80", "a model cannot be evaluated with another `data.lenght`, only length, seed"),
+            ("evaluate", "data.train=80", "another `data.train`"),
+            ("evaluate", "data.length=1000000", "lengths go up to"),
+            ("evaluate", "length=80", "`evaluate` has no option `length`"),
             ("regions", "", "there is no measurement `regions`"),
         ] {
             let error = Measurement::read(name, text).unwrap_err().to_string();

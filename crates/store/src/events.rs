@@ -23,6 +23,8 @@ pub enum JobKind {
     Surface,
     /// Hessian eigenvalues of a model.
     Sharpness,
+    /// Evaluating a model on other data.
+    Evaluate,
 }
 
 /// What a job is known by.

@@ -19,6 +19,7 @@
 //! DIR/trials/<id>/probes.jsonl           one line per probe
 //! DIR/trials/<id>/snapshots/epoch-N.safetensors   the weights that a probe looked at
 //! DIR/trials/<id>/sharpness.jsonl        one line for each model whose sharpness was measured
+//! DIR/trials/<id>/evaluations.jsonl      one line for each evaluation of a model on other data
 //! DIR/trials/<id>/surfaces/<name>/surface.json   what was evaluated: weights, directions, grid, examples
 //! DIR/trials/<id>/surfaces/<name>/cells.csv      one line per cell, in their order
 //! DIR/trials/<id>/lock                   held by the process that works on the trial; surfaces have one too
@@ -86,7 +87,7 @@ pub use finished::Finished;
 pub use follower::{Change, Follower, RunCursor};
 pub use index::IndexEntry;
 pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
-pub use records::{ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
+pub use records::{EvaluationRecord, ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Asked, Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
 pub use submission::Submission;

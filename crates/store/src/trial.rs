@@ -8,7 +8,7 @@ use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Holder, Lease, Locks, Taken};
-use crate::records::{Epochs, Log, ProbeRecord, Recorded, SharpnessRecord};
+use crate::records::{Epochs, EvaluationRecord, Log, ProbeRecord, Recorded, SharpnessRecord};
 use crate::{Environment, EventLog, Session, State, Status, StoreError, files, finished};
 
 /// The checkpoints of a trial.
@@ -240,6 +240,14 @@ impl TrialReader {
         Ok(records)
     }
 
+    /// What is on record about the trial's models on other data, by ascending epoch: of several records about the same the last.
+    pub fn evaluations(&self) -> Result<Vec<EvaluationRecord>, StoreError> {
+        let mut records = self.evaluation_log().read()?;
+        keep_last(&mut records, EvaluationRecord::is_about_the_same);
+        records.sort_by_key(|record| record.epoch);
+        Ok(records)
+    }
+
     /// What happened while the trial was worked on.
     pub fn events(&self) -> EventLog {
         EventLog::new(&self.path)
@@ -251,6 +259,10 @@ impl TrialReader {
 
     fn probe_log(&self) -> Log<ProbeRecord> {
         Log::new(self.file("probes.jsonl"), self.owner())
+    }
+
+    fn evaluation_log(&self) -> Log<EvaluationRecord> {
+        Log::new(self.file("evaluations.jsonl"), self.owner())
     }
 
     fn sharpness_log(&self) -> Log<SharpnessRecord> {
@@ -392,6 +404,11 @@ impl TrialWriter<'_> {
     /// Adds a record of sharpness.
     pub fn append_sharpness(&self, record: &SharpnessRecord) -> Result<(), StoreError> {
         self.sharpness_log().append_finite(record)
+    }
+
+    /// Adds a record of an evaluation.
+    pub fn append_evaluation(&self, record: &EvaluationRecord) -> Result<(), StoreError> {
+        self.evaluation_log().append_finite(record)
     }
 }
 

@@ -61,6 +61,7 @@ impl TrialReader {
     pub fn damage(&self, is_diverged: bool) -> Vec<StoreError> {
         let mut damage = self.damage_of_training(is_diverged);
         damage.extend(self.sharpness().err());
+        damage.extend(self.evaluations().err());
         damage.extend(self.surfaces().1);
         damage
     }

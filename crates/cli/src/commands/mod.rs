@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod data;
+pub(crate) mod evaluate;
 pub(crate) mod explain;
 pub(crate) mod landscape;
 pub(crate) mod list;

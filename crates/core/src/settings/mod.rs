@@ -257,7 +257,7 @@ pub(crate) fn insert(table: &mut toml::Table, path: &str, value: toml::Value) {
 }
 
 /// The paths and values of a table of tables.
-fn flatten<'a>(table: &'a toml::Table, prefix: &str, entries: &mut Vec<(String, &'a toml::Value)>) {
+pub(crate) fn flatten<'a>(table: &'a toml::Table, prefix: &str, entries: &mut Vec<(String, &'a toml::Value)>) {
     for (key, value) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         match value {

@@ -1,4 +1,4 @@
-//! Jobs: training, probing, surfaces and sharpness are four jobs of one system.
+//! Jobs: training and all measurements are jobs of one system.
 //!
 //! A job knows its folder, whether anything is left to do, and how to do it. The [executor](Executor) does the rest for all of
 //! them: it takes the lease of the folder, skips what is over, waits for other processes, shares the threads, catches
@@ -12,8 +12,10 @@
 //! | a probe of a stored model | [`Probe`] |
 //! | the cells of a loss surface | [`Surface`] |
 //! | Hessian eigenvalues of a stored model | [`MeasureSharpness`] |
+//! | a stored model on other data | [`Evaluate`] |
 
 mod deadline;
+mod evaluate;
 mod executor;
 mod probe;
 mod sharpness;
@@ -27,6 +29,7 @@ use semfocus_core::Measurement;
 use semfocus_store::{End, Event, JobId, Lease, Session, State, StoreError};
 
 pub use deadline::Deadline;
+pub use evaluate::Evaluate;
 pub use executor::{Executor, Observer, Sharing, cores};
 pub use probe::Probe;
 pub use sharpness::MeasureSharpness;
@@ -89,6 +92,7 @@ pub fn jobs(measurement: &Measurement, models: &[ModelRef]) -> Result<Vec<Box<dy
         Measurement::Probe(options) => boxed(Probe::all(options, models)),
         Measurement::Surface(options) => boxed(Surface::all(options, models)?),
         Measurement::Sharpness(options) => boxed(MeasureSharpness::all(options, models)?),
+        Measurement::Evaluate(options) => boxed(Evaluate::all(options, models)),
     })
 }
 
@@ -183,6 +187,9 @@ pub enum JobError {
     /// Nothing was saved during training.
     #[error("{} has no models saved during training: train with `-s probe_every=N`", .0.display())]
     NoPath(PathBuf),
+    /// The data comes from a file.
+    #[error("{0} comes from a file: its models cannot be evaluated with other settings of the data")]
+    FixedData(String),
     /// There is no data.
     #[error(transparent)]
     Data(#[from] semfocus_tasks::GenerateError),

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use semfocus_core::{Experiment, Measurement};
-use semfocus_lab::jobs::{MeasureSharpness, Probe, Surface};
+use semfocus_lab::jobs::{Evaluate, MeasureSharpness, Probe, Surface};
 use semfocus_store::Store;
 
-use crate::commands::{landscape, probe, sharpness};
+use crate::commands::{evaluate, landscape, probe, sharpness};
 use crate::execute::Execution;
 use crate::measure::{announced, command, models};
 use crate::talk::say;
@@ -41,6 +41,9 @@ pub(super) fn measure(
             }
             Measurement::Sharpness(options) => {
                 sharpness::measure(MeasureSharpness::all(options, &models)?, execution, false, out)?
+            }
+            Measurement::Evaluate(options) => {
+                evaluate::measure(Evaluate::all(options, &models), execution, false, out)?
             }
         };
         out.flush()?;
