@@ -227,7 +227,7 @@ fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, E
         Command::Probe(args) => return commands::probe::run(&args, lab, out),
         Command::Landscape(args) => return commands::landscape::run(&args, lab, out),
         Command::Sharpness(args) => return commands::sharpness::run(&args, lab, out),
-        Command::Evaluate(args) => return commands::evaluate::run(&args, lab, out),
+        Command::Evaluate(args) => return commands::evaluate::run(args, lab, out),
         Command::Theory(args) => commands::theory::run(&args, out)?,
         Command::Bench(args) => commands::bench::run(&args, lab, out)?,
         Command::Completions(args) => commands::shell::completions(&args, Cli::command(), lab, out)?,

@@ -1,13 +1,14 @@
 //! Which trained models a command is about.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_core::MechanismList;
 use semfocus_core::measurement::{Count, ModelChoice};
+use semfocus_core::{MechanismList, Point};
 use semfocus_lab::{ChosenModels, Lab, ModelRef};
 use semfocus_store::{Locks, Store, TrialReader};
+use serde::Serialize;
 
 use crate::execute::Execution;
 use crate::locks::LockArg;
@@ -25,13 +26,35 @@ pub(crate) fn mechanism_width<'a>(names: impl Iterator<Item = &'a String>) -> us
     names.map(|name| name.chars().count()).max().unwrap_or(0).max("mechanism".len())
 }
 
+/// What was measured on a model, as JSON.
+#[derive(Serialize)]
+pub(crate) struct Entry<R> {
+    pub(crate) trial: PathBuf,
+    pub(crate) mechanism: String,
+    /// Values on the axes of the grid.
+    pub(crate) point: Point,
+    pub(crate) seed: u64,
+    #[serde(flatten)]
+    pub(crate) record: R,
+}
+
+impl<R> Entry<R> {
+    /// The record of a model, if there is one.
+    pub(crate) fn new(model: &ModelRef, record: Option<R>) -> Result<Self, Error> {
+        let ModelRef { folder, settings, point, .. } = model.clone();
+        let record = record.ok_or_else(|| format!("{} has no such record", folder.path().display()))?;
+        let (trial, mechanism) = (folder.path().to_owned(), settings.mechanism);
+        Ok(Entry { trial, mechanism, point, seed: settings.seed, record })
+    }
+}
+
 /// Which models, on the command line.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ModelArgs {
     /// Folders of runs or trials
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Use only the first N seeds of each mechanism of a run [default: 1, or all for `probe`]
+    /// Use only the first N seeds of each mechanism of a run [default: 1, or all for `probe` and `evaluate`]
     #[arg(long, value_name = "N")]
     seeds: Option<Count<1, 65_535>>,
     /// Use only these mechanisms of a run
@@ -53,19 +76,20 @@ impl ModelArgs {
         ModelChoice { seeds: self.seeds.unwrap_or(usual.seeds), mechanisms, best: self.best }
     }
 
-    /// Settings of data that stand among the folders, such as `data.length=80`.
-    pub(crate) fn settings(&self) -> Vec<&str> {
-        self.runs.iter().filter_map(|path| path.to_str()).filter(|text| is_data_setting(text)).collect()
-    }
-
-    fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.runs.iter().map(PathBuf::as_path).filter(|path| !path.to_str().is_some_and(is_data_setting))
+    /// Takes out the settings of data that stand among the folders, such as `data.length=80`.
+    pub(crate) fn take_settings(&mut self) -> Vec<String> {
+        let text = |path: &PathBuf| {
+            path.to_str().filter(|text| text.starts_with("data.") && text.contains('=')).map(str::to_owned)
+        };
+        let settings = self.runs.iter().filter_map(text).collect();
+        self.runs.retain(|path| text(path).is_none());
+        settings
     }
 
     /// The chosen models. Trials of a run that diverged or have no checkpoint are skipped with a message.
     pub(crate) fn models(&self, lab: &Lab, choice: &ModelChoice) -> Result<Vec<ModelRef>, Error> {
         let mut chosen = ChosenModels::default();
-        for path in self.folders() {
+        for path in &self.runs {
             if Store::is_store(path) {
                 chosen.of_run(lab, &Store::open(path)?, choice)?;
             } else {
@@ -91,10 +115,6 @@ impl ModelArgs {
 
     /// How the folders of the models are taken.
     fn locks(&self) -> Result<Locks, Error> {
-        self.lock.locks(self.folders().filter(|path| path.is_dir()))
+        self.lock.locks(self.runs.iter().map(PathBuf::as_path).filter(|path| path.is_dir()))
     }
-}
-
-fn is_data_setting(text: &str) -> bool {
-    text.starts_with("data.") && text.contains('=')
 }

@@ -98,6 +98,7 @@ fn trained_models_can_be_evaluated_on_other_data() {
         (&["evaluate", &dir, "data.lenght=14"][..], 1, "a model cannot be evaluated with another `data.lenght`"),
         (&["evaluate", &dir, "data.length=0"], 1, "needs sequences of at least"),
         (&["evaluate", &dir, "--samples", "0"], 2, "expected a number from 1"),
+        (&["probe", &dir, "data.length=14"], 1, "there is no such folder"),
     ] {
         let output = semfocus(arguments);
         assert!(output.code == code && output.stderr.contains(words), "{arguments:?}: {}", output.stderr);

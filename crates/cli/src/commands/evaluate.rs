@@ -1,19 +1,16 @@
 //! `semfocus evaluate`: trained models on other data.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use semfocus_core::Measurement;
 use semfocus_core::measurement::{Count, Evaluate};
 use semfocus_core::study::seed_name;
-use semfocus_core::{Measurement, Point};
-use semfocus_lab::jobs;
-use semfocus_lab::{Lab, ModelRef};
+use semfocus_lab::{Lab, jobs};
 use semfocus_store::EvaluationRecord;
-use serde::Serialize;
 
 use crate::execute::{Execution, as_jobs};
-use crate::models::{ModelArgs, mechanism_width};
+use crate::models::{Entry, ModelArgs, mechanism_width};
 use crate::output::emit;
 use crate::text::{paragraph, rows_by_point, short};
 use crate::{Error, Exit};
@@ -30,24 +27,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Entry {
-    trial: PathBuf,
-    mechanism: String,
-    /// Values on the axes of the grid.
-    point: Point,
-    seed: u64,
-    #[serde(flatten)]
-    record: EvaluationRecord,
-}
-
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+pub(crate) fn run(mut args: Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let models = args.models.choice(Evaluate::default().models);
-    let mut measurement = Measurement::read("evaluate", &args.models.settings().join(" "))?;
-    if let Measurement::Evaluate(options) = &mut measurement {
-        (options.models, options.samples) = (models, args.samples);
-    }
-    let Measurement::Evaluate(options) = measurement else { unreachable!("it was read as an evaluation") };
+    let Measurement::Evaluate(data) = Measurement::read("evaluate", &args.models.take_settings().join(" "))? else {
+        unreachable!("it is read as an evaluation")
+    };
+    let options = Evaluate { models, samples: args.samples, ..data };
     let jobs = jobs::Evaluate::all(&options, &args.models.models(lab, &options.models)?);
     args.models.execute(lab, |execution| measure(jobs, execution, args.json, out))
 }
@@ -62,24 +47,19 @@ pub(crate) fn measure(
     if let Some(exit) = execution.one_by_one(&as_jobs(&jobs), None)? {
         return Ok(exit);
     }
-    let mut entries = Vec::new();
-    for job in jobs {
-        let ModelRef { folder, settings, point, .. } = job.model().clone();
-        let trial = folder.path().to_owned();
-        let record = job.record()?.ok_or_else(|| format!("{} has no record", trial.display()))?;
-        entries.push(Entry { trial, mechanism: settings.mechanism, point, seed: settings.seed, record });
-    }
+    let entries = jobs.iter().map(|job| Entry::new(job.model(), job.record()?));
+    let entries = entries.collect::<Result<Vec<_>, Error>>()?;
     emit(out, json, &entries, |out| print(&entries, out))?;
     Ok(Exit::Done)
 }
 
-fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
+fn print(entries: &[Entry<EvaluationRecord>], out: &mut dyn Write) -> Result<(), Error> {
     let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
     if let Some(Entry { record: EvaluationRecord { data, samples, .. }, .. }) = entries.first() {
         let changed = data.to_string().trim().replace('\n', ", ");
         let data =
             if changed.is_empty() { "the data of the trials".to_owned() } else { format!("data with {changed}") };
-        paragraph(out, "", &format!("On {samples} held-out examples of {data}:"))?;
+        paragraph(out, "", &format!("On the held-out split of {data}, at most {samples} examples:"))?;
         writeln!(out)?;
     }
     writeln!(out, "{:width$}  {:>4}  epoch      loss  accuracy  majority", "mechanism", "seed")?;

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
+use semfocus_core::Measurement;
 use semfocus_core::measurement::{Count, Directions, Positive, Surface};
 use semfocus_core::study::seed_name;
-use semfocus_core::{Measurement, Point};
-use semfocus_lab::{Lab, ModelRef, jobs};
+use semfocus_lab::{Lab, jobs};
 use semfocus_store::{StoredSurface, SurfaceSettings};
 use serde::Serialize;
 
 use crate::execute::{Execution, as_jobs};
-use crate::models::{ModelArgs, mechanism_width};
+use crate::models::{Entry, ModelArgs, mechanism_width};
 use crate::output::emit;
 use crate::text::{counted, paragraph, rows_by_point, short};
 use crate::{Error, Exit};
@@ -73,13 +73,7 @@ enum Choice {
 }
 
 #[derive(Serialize)]
-struct Entry {
-    trial: PathBuf,
-    mechanism: String,
-    /// Values on the axes of the grid.
-    point: Point,
-    #[serde(rename = "seed")]
-    trial_seed: u64,
+struct Shown {
     settings: SurfaceSettings,
     /// At the trained model, or the cell nearest to it.
     loss: f64,
@@ -123,35 +117,30 @@ pub(crate) fn measure(
     if let Some(exit) = execution.one_by_one(&as_jobs(&jobs), threads)? {
         return Ok(exit);
     }
-    let entries = jobs.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+    let entries = jobs.iter().map(|job| Entry::new(job.model(), job.record()?.map(Shown::new)));
+    let entries = entries.collect::<Result<Vec<_>, Error>>()?;
     emit(out, json, &entries, |out| print(&entries, out))?;
     Ok(Exit::Done)
 }
 
-fn entry(job: &jobs::Surface) -> Result<Entry, Error> {
-    let ModelRef { folder, settings: trial, point, .. } = job.model().clone();
-    let stored = job.record()?;
-    let StoredSurface { settings, values } =
-        stored.ok_or_else(|| format!("a surface of {} is incomplete", folder.path().display()))?;
-    let losses: Vec<f64> = values.iter().map(|value| value.loss).collect();
-    let middle = values[losses.len() / 2];
-    Ok(Entry {
-        trial: folder.path().to_owned(),
-        mechanism: trial.mechanism,
-        point,
-        trial_seed: trial.seed,
-        loss: middle.loss,
-        accuracy: middle.accuracy,
-        undefined: losses.iter().filter(|loss| !loss.is_finite()).count(),
-        percentiles: PERCENTILES,
-        lipschitz: Steepness::new(&settings.grid, &losses),
-        settings,
-    })
+impl Shown {
+    fn new(StoredSurface { settings, values }: StoredSurface) -> Self {
+        let losses: Vec<f64> = values.iter().map(|value| value.loss).collect();
+        let middle = values[losses.len() / 2];
+        Shown {
+            loss: middle.loss,
+            accuracy: middle.accuracy,
+            undefined: losses.iter().filter(|loss| !loss.is_finite()).count(),
+            percentiles: PERCENTILES,
+            lipschitz: Steepness::new(&settings.grid, &losses),
+            settings,
+        }
+    }
 }
 
-fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
+fn print(entries: &[Entry<Shown>], out: &mut dyn Write) -> Result<(), Error> {
     let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
-    let range = entries.first().map_or(1.0, |entry| entry.settings.grid.range);
+    let range = entries.first().map_or(1.0, |entry| entry.record.settings.grid.range);
     let radii = [range / 4.0, range / 2.0, range];
     let text = "Change of the loss from cell to cell divided by the distance (empirical Lipschitz constant): 50th / 95th \
                 percentile over the cells of a square around the model.";
@@ -164,17 +153,17 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
         entries,
         |entry| &entry.point,
         |out, entry| {
-            let Entry { mechanism, trial_seed, settings, loss, lipschitz, .. } = entry;
+            let Entry { mechanism, seed, record: Shown { settings, loss, lipschitz, .. }, .. } = entry;
             let at = |radius: &f64| match lipschitz.within(*radius) {
                 Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
                 None => format!("{:>13}", "–"),
             };
             let cells: String = radii.iter().map(at).collect();
-            let (seed, draw, loss) = (seed_name(*trial_seed), settings.draw, short(*loss));
+            let (seed, draw, loss) = (seed_name(*seed), settings.draw, short(*loss));
             Ok(writeln!(out, "{mechanism:width$}  {seed:>4}  {draw:>4}  {loss:>8}{cells}")?)
         },
     )?;
-    let undefined: usize = entries.iter().map(|entry| entry.undefined).sum();
+    let undefined: usize = entries.iter().map(|entry| entry.record.undefined).sum();
     if undefined > 0 {
         writeln!(out, "\nthe loss is infinite or undefined in {}", counted(undefined, "cell"))?;
     }

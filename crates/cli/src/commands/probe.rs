@@ -1,7 +1,6 @@
 //! `semfocus probe`: what the attention of trained models does with its scores.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::theory::lipschitz::Profile;
@@ -9,13 +8,13 @@ use semfocus_analysis::theory::pairs::{Row, table};
 use semfocus_core::measurement::{self, Count};
 use semfocus_core::study::seed_name;
 use semfocus_core::{BASELINE, Point, TrialSettings};
+use semfocus_lab::Lab;
 use semfocus_lab::jobs::Probe;
-use semfocus_lab::{Lab, ModelRef};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
 use crate::execute::{Execution, as_jobs};
-use crate::models::{ModelArgs, labelled, mechanism_width};
+use crate::models::{Entry, ModelArgs, labelled, mechanism_width};
 use crate::output::emit;
 use crate::text::rows_by_point;
 use crate::{Error, Exit};
@@ -38,17 +37,12 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     quantiles: [f64; 11],
-    probes: Vec<Entry>,
+    probes: Vec<Entry<Probed>>,
     pairs: Vec<Pair>,
 }
 
 #[derive(Serialize)]
-struct Entry {
-    trial: PathBuf,
-    mechanism: String,
-    /// Values on the axes of the grid.
-    point: Point,
-    seed: u64,
+struct Probed {
     #[serde(skip)]
     settings: TrialSettings,
     #[serde(flatten)]
@@ -94,25 +88,24 @@ pub(crate) fn measure(
 }
 
 /// The probe that was just recorded for a model.
-fn entry(job: &Probe) -> Result<Entry, Error> {
-    let ModelRef { folder, settings, point, .. } = job.model().clone();
-    let record = job.record()?;
-    let record = record.ok_or_else(|| format!("{} has no such probe", folder.path().display()))?;
-    let (mechanism, seed) = (settings.mechanism.clone(), settings.seed);
-    let lipschitz = Profile::from_record(&record);
-    Ok(Entry { trial: folder.path().to_owned(), mechanism, point, seed, settings, record, lipschitz })
+fn entry(job: &Probe) -> Result<Entry<Probed>, Error> {
+    let probed = |record: ProbeRecord| {
+        let lipschitz = Profile::from_record(&record);
+        Probed { settings: job.model().settings.clone(), record, lipschitz }
+    };
+    Entry::new(job.model(), job.record()?.map(probed))
 }
 
 /// Pairs each model of another mechanism with the full-attention model whose other settings are the same.
-fn pairs(probes: &[Entry]) -> Vec<Pair> {
+fn pairs(probes: &[Entry<Probed>]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for full in probes.iter().filter(|entry| entry.mechanism == BASELINE) {
-        let is_partner = |other: &&Entry| {
-            let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
-            other.mechanism != full.mechanism && same.identity() == full.settings.identity()
+        let is_partner = |other: &&Entry<Probed>| {
+            let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.record.settings.clone() };
+            other.mechanism != full.mechanism && same.identity() == full.record.settings.identity()
         };
         for other in probes.iter().filter(is_partner) {
-            let rows = table(&full.record, &other.record);
+            let rows = table(&full.record.record, &other.record.record);
             let (mechanism, point) = (other.mechanism.clone(), other.point.clone());
             pairs.push(Pair { mechanism, point, seed: other.seed, rows });
         }
@@ -131,7 +124,7 @@ fn print(report: &Report, layers: bool, out: &mut dyn Write) -> Result<(), Error
         &report.probes,
         |probe| &probe.point,
         |out, entry| {
-            let Entry { mechanism, seed, record, .. } = entry;
+            let Entry { mechanism, seed, record: Probed { record, .. }, .. } = entry;
             let Summary { dispersion, separation, entropy, sink, full_mass } = &record.pooled;
             let [dispersion, separation, entropy] = [dispersion, separation, entropy].map(|values| middle(values, 3));
             let (sink, mass) = (middle(sink, 0), middle(full_mass, 3));
@@ -156,8 +149,9 @@ fn middle(values: &[f64], digits: usize) -> String {
 }
 
 /// Per layer: norms of the matrices, and how much attention goes to relevant keys.
-fn print_layers(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
-    let (mechanism, Entry { seed, record, .. }) = (labelled(&entry.mechanism, &entry.point), entry);
+fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error> {
+    let Entry { mechanism, point, seed, record: Probed { record, .. }, .. } = entry;
+    let mechanism = labelled(mechanism, point);
     writeln!(out)?;
     writeln!(out, "{mechanism}, seed {}, by layer; shares of relevant keys / of random keys", seed_name(*seed))?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;

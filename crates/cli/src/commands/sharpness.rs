@@ -1,19 +1,16 @@
 //! `semfocus sharpness`: how curved the training loss is at trained models.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_core::Point;
 use semfocus_core::measurement::{Count, Sharpness};
 use semfocus_core::study::seed_name;
+use semfocus_lab::Lab;
 use semfocus_lab::jobs::MeasureSharpness;
-use semfocus_lab::{Lab, ModelRef};
 use semfocus_store::{self as store, SharpnessRecord};
-use serde::Serialize;
 
 use crate::execute::{Execution, as_jobs};
-use crate::models::{ModelArgs, mechanism_width};
+use crate::models::{Entry, ModelArgs, mechanism_width};
 use crate::output::emit;
 use crate::text::{paragraph, rows_by_point, short};
 use crate::{Error, Exit};
@@ -43,17 +40,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Entry {
-    trial: PathBuf,
-    mechanism: String,
-    /// Values on the axes of the grid.
-    point: Point,
-    seed: u64,
-    #[serde(flatten)]
-    record: SharpnessRecord,
-}
-
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let Args { models, along_training, samples, eigenvalues, probes, fast, json } = args;
     let options = Sharpness {
@@ -78,18 +64,13 @@ pub(crate) fn measure(
     if let Some(exit) = execution.one_by_one(&as_jobs(&jobs), None)? {
         return Ok(exit);
     }
-    let mut entries = Vec::new();
-    for job in jobs {
-        let ModelRef { folder, settings, point, .. } = job.model().clone();
-        let trial = folder.path().to_owned();
-        let record = job.record()?.ok_or_else(|| format!("{} has no record", trial.display()))?;
-        entries.push(Entry { trial, mechanism: settings.mechanism, point, seed: settings.seed, record });
-    }
+    let entries = jobs.iter().map(|job| Entry::new(job.model(), job.record()?));
+    let entries = entries.collect::<Result<Vec<_>, Error>>()?;
     emit(out, json, &entries, |out| print(&entries, out))?;
     Ok(Exit::Done)
 }
 
-fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
+fn print(entries: &[Entry<SharpnessRecord>], out: &mut dyn Write) -> Result<(), Error> {
     let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
     writeln!(out, "{:width$}  {:>4}  epoch      loss  largest eigenvalues             trace", "mechanism", "seed")?;
     rows_by_point(
