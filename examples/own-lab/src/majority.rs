@@ -108,7 +108,7 @@ mod tests {
     fn its_value_is_seen_by_generator_and_evaluator() {
         let tasks = Tasks::standard().with(MAJORITY);
         let nine = tasks.find("majority:of=9").unwrap();
-        assert_eq!((nine.spec.to_string().as_str(), nine.vocabulary(), nine.classes.len()), ("majority:of=9", 10, 9));
+        assert_eq!((nine.spec.to_string().as_str(), nine.vocabulary(), nine.classes.len()), ("majority:9", 10, 9));
         assert_eq!(tasks.find("majority:of=2").unwrap().spec.to_string(), "majority", "the default is left out");
         assert_eq!(nine.answers(&[8, 1, 8, 9]), Ok(label(8)), "9 is the pad token here");
         let data = Dataset::generate(&nine, &DataSettings::default(), 1).unwrap();

@@ -27,6 +27,8 @@ const CHANGING: [(&str, &str); 13] = [
     (r"took [0-9.]+ (?:ms|s|min|h) of core time, [0-9]+ %", "took TIME of core time, N %"),
     (r"[0-9]+ of 96000, loss", "STEP of 96000, loss"),
     (r"/slurm/[0-9][0-9TZ-]*", "/slurm/SUBMISSION"),
+    // Marks below a path are as long as the path.
+    (r"\^{2,}", "^^"),
 ];
 
 /// A number that training or a measurement of a trained model gave, with the spaces that align it: another processor may round
