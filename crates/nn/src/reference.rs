@@ -98,7 +98,9 @@ pub fn loss(logits: Tensor<2>, questions: &Questions) -> Tensor<1> {
     let weights: Vec<f32> = asked.iter().map(|question| question.weight).collect();
     let weights = Tensor::<2>::from_data(TensorData::new(weights, [count, 1]), (&device, precision));
     let total = Some(questions.total_weight()).filter(|total| *total > 0.0).unwrap_or(1.0);
-    of_targets.mul(weights).sum().div_scalar(total).neg()
+    // By a tensor: Burn's gradient of a division by a scalar has single precision in any model.
+    let total = Tensor::<1>::from_data(TensorData::new(vec![total], [1]), (&device, precision));
+    of_targets.mul(weights).sum().div(total).neg()
 }
 
 /// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`, and its scores, kept keys and weights.
