@@ -315,7 +315,7 @@ fn damage_costs_a_trial_and_is_said() {
     // Without the copy nothing is left to read.
     std::fs::remove_file(scratch.0.join("trials/experiment.toml")).unwrap();
     let error = Evidence::read(&store, GOAL).unwrap_err().to_string();
-    assert!(error.contains("experiment.toml is damaged: line 1: "), "{error}");
+    assert!(error.contains("experiment.toml has no checksum, and no copy"), "{error}");
     let empty = scratch.0.join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert!(Store::open(&empty).unwrap_err().to_string().contains("is not a run: it has no experiment.toml"));
