@@ -191,7 +191,7 @@ fn bits(case: &Case) -> Vec<u32> {
     let TrainingGradients { loss, table, head, .. } = case.train();
     let values = table.iter().chain(&head.weight).chain(&head.bias).map(|value| value.to_bits());
     let mut bits: Vec<u32> = [loss.to_bits() as u32, (loss.to_bits() >> 32) as u32].into_iter().chain(values).collect();
-    if case.width % 16 == 0 {
+    if case.width.is_multiple_of(16) {
         let inference = case.inference();
         let answers = inference.answers(&case.tokens, &case.questions);
         bits.extend(answers.iter().flat_map(|answer| [answer.loss.to_bits() as u32, answer.class as u32]));

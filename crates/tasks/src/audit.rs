@@ -206,7 +206,7 @@ fn before<'a>(tokens: &'a [Token], question: &Question, pad: Token) -> &'a [Toke
 }
 
 /// What precedes every question of a split, and its answer.
-fn asked<'a>(split: &'a Split, pad: Token) -> impl Iterator<Item = (&'a [Token], Label)> {
+fn asked(split: &Split, pad: Token) -> impl Iterator<Item = (&[Token], Label)> {
     split.iter().flat_map(move |(tokens, questions)| {
         let answer = |question: &Question| split.questions.correct_class(question.target);
         questions.iter().map(move |question| (before(tokens, question, pad), answer(question)))

@@ -19,7 +19,7 @@ pub enum Source {
     /// A task that generates its examples.
     Task(Arc<BuiltTask>),
     /// The contents of data files.
-    Own(OwnData),
+    Own(Arc<OwnData>),
 }
 
 /// Why there are no examples under a name.
@@ -49,7 +49,7 @@ impl Source {
         match files {
             FileSet { train: Some(train), held_out: Some(held_out), test } => {
                 let test = test.as_ref().map(Path::new);
-                Ok(Source::Own(OwnData::read_files(name, Path::new(train), Path::new(held_out), test)?))
+                Ok(Source::Own(Arc::new(OwnData::read_files(name, Path::new(train), Path::new(held_out), test)?)))
             }
             FileSet { train: Some(_), held_out: None, .. } => Err(SourceError::NoHeldOutFile),
             FileSet { held_out: Some(_), .. } => Err(SourceError::NoTrainFile("held_out_file")),
@@ -65,7 +65,7 @@ impl Source {
         let looks_like_a_path = path.exists() || (!is_task && name.contains(['/', '\\', '.']));
         match tasks.find(name) {
             Ok(task) => Ok(Source::Task(Arc::new(task))),
-            Err(_) if looks_like_a_path => Ok(Source::Own(OwnData::read(path)?)),
+            Err(_) if looks_like_a_path => Ok(Source::Own(Arc::new(OwnData::read(path)?))),
             Err(error) => Err(error.into()),
         }
     }

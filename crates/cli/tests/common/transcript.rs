@@ -10,7 +10,7 @@ use regex::Regex;
 use super::{Output, Scratch, semfocus_in};
 
 /// What differs from machine to machine, from day to day or from build to build, and what stands for it.
-const CHANGING: [(&str, &str); 13] = [
+const CHANGING: [(&str, &str); 14] = [
     // A line on the progress, every two seconds.
     (r"(?m)^[0-9:]+  [0-9]+/[0-9]+ steps, .*\n", ""),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", "DATE"),

@@ -47,7 +47,7 @@ pub(crate) fn questions(batch: usize, length: usize, classes: usize) -> Question
     questions.push([]);
     for sequence in 1..batch {
         let ask = |number: usize| Question {
-            at: if (sequence + number) % 3 == 0 {
+            at: if (sequence + number).is_multiple_of(3) {
                 At::Mean
             } else {
                 At::Token(((sequence * 5 + number) % length) as u32)
