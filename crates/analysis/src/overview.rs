@@ -1,5 +1,5 @@
 //! How a run stands: the number of trials in each state, the time that is left, and each trial with its progress. It is kept up to
-//! date with the changes that a [`Follower`](semfocus_store::Follower) finds.
+//! date with the changes that a [`Follower`] finds.
 
 use std::collections::HashMap;
 
