@@ -1,4 +1,4 @@
-//! What a forward pass takes besides the parameters: tokens, what is known about them, and the random decisions.
+//! What a forward pass takes in addition to the parameters: tokens, what is known about them, and the random decisions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const FIRST_LAYER: u64 = 1;
 /// Child of the key of all random decisions: the fixed keys of the layers. The passes are the children 0 and 1.
 const FIXED_KEYS: u64 = 2;
 
-/// Everything besides the tokens that determines a forward pass: its random decisions, and whether it trains.
+/// Everything except the tokens that determines a forward pass: its random decisions, and whether it trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// Key of all random decisions of the pass: dropout, and the keys that random mechanisms keep.
