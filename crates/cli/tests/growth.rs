@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::transcript::Transcript;
-use common::{Output, SMALL, Scratch, epochs, semfocus_in, start, trials};
+use common::{Output, SMALL, Scratch, epochs, semfocus_in, start, trials, wait_until};
 
 /// A folder with an experiment file of one-epoch trials.
 fn folder(name: &str) -> Scratch {
@@ -164,9 +164,7 @@ fn a_run_can_be_watched_to_its_end() {
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("run");
     let child = start(&["run", &file, "-o", &dir, "-j", "1"]);
-    while !Path::new(&dir).join("experiment.toml").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until("the run has begun", || Path::new(&dir).join("experiment.toml").exists());
     let watched = common::semfocus(&["status", &dir, "--watch"]);
     assert_eq!(watched.code, 0, "{}", watched.stderr);
     assert!(child.wait_with_output().unwrap().status.success());

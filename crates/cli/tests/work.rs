@@ -27,7 +27,7 @@ fn recorded_epochs(dir: &str) -> usize {
     lines.map(|text| text.lines().count().saturating_sub(2)).sum()
 }
 
-/// Waits until the run in a folder has so many epochs on record.
+/// Waits until the run in a folder has this many epochs on record.
 fn wait_for_epochs(dir: &str, count: usize) {
     wait_until(&format!("{dir} has {count} epochs"), || recorded_epochs(dir) >= count);
 }
@@ -114,7 +114,7 @@ fn a_run_and_workers_end_with_the_same_figures() {
 fn signals_of_clusters_are_requests_to_stop() {
     let scratch = Scratch::new("work-signals");
     let cluster = Cluster::new(&scratch);
-    let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 60"));
+    let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 100"));
     let job = [("SLURM_JOB_ID", "101")];
     let mut epochs_before = 0;
     let mut transcript = Transcript::new(&scratch);
@@ -146,7 +146,7 @@ fn signals_of_clusters_are_requests_to_stop() {
             transcript.add_end(&format!("work, {place}"), &worker);
         }
         epochs_before = recorded_epochs(&dir);
-        assert!(epochs_before < 240, "the run is too short for this test");
+        assert!(epochs_before < 400, "the run is too short for this test");
     }
     transcript.check("work-stopped");
     let output = semfocus(&["work", &dir]);
@@ -176,9 +176,20 @@ fn a_worker_stops_when_its_time_is_up() {
     // More than any machine trains in these few seconds.
     let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 100000").replace("seeds = 2", "seeds = 1"));
     let mut transcript = Transcript::new(&scratch);
-    let worker = semfocus(&["work", &dir, "--time", "1s"]);
-    assert_eq!(worker.code, 0, "{}", worker.stderr);
-    transcript.add_end("work --time 1s", &worker);
+    let state = || -> serde_json::Value { serde_json::from_str(&semfocus(&["status", &dir, "--json"]).stdout).unwrap() };
+    let is_saved = || state()["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "interrupted");
+    // A busy machine may need more than a second to begin.
+    for (number, seconds) in [1, 4, 16, 64, 256].into_iter().enumerate() {
+        let worker = semfocus(&["work", &dir, "--time", &format!("{seconds}s")]);
+        assert_eq!(worker.code, 0, "{}", worker.stderr);
+        if number == 0 {
+            transcript.add_end("work --time 1s", &worker);
+        }
+        if is_saved() {
+            break;
+        }
+    }
+    assert!(is_saved(), "{}", state());
     // In a job, half of the four seconds that are left; later jobs have more to spare.
     cluster.says("squeue", "0:04\n");
     let task = [("SLURM_JOB_ID", "107"), ("SLURM_ARRAY_JOB_ID", "101"), ("SLURM_ARRAY_TASK_ID", "6")];
@@ -190,13 +201,12 @@ fn a_worker_stops_when_its_time_is_up() {
     assert_eq!(cluster.calls(), "squeue -h -j 101_6 -o %L\n", "Slurm is asked once");
     // Newer versions of Slurm tell the job themselves.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let ends = (now + 8).to_string();
+    let ends = (now + 8).to_string(); // half of this is kept for saving; a busy machine may find that less is left
     let worker = cluster.semfocus_with(&["work", &dir], &[task[0], ("SLURM_JOB_END_TIME", &ends)]);
     assert_eq!(worker.code, 0, "{}", worker.stderr);
     transcript.add_end("work, in a job that ends in 8 s", &worker);
     assert_eq!(cluster.calls(), "");
-    let run: serde_json::Value = serde_json::from_str(&semfocus(&["status", &dir, "--json"]).stdout).unwrap();
-    assert!(run["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "interrupted"), "{run}");
+    assert!(is_saved(), "{}", state());
     transcript.check("work-time");
 }
 

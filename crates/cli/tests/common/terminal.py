@@ -1,6 +1,9 @@
 """Runs a program in a pseudo-terminal and prints, as JSON, what a person would see.
 
-    terminal.py '{"columns": 80, "env": {"TERM": "xterm"}, "events": [[0.5, "resize", 40], [1.0, "interrupt"]]}' PROGRAM ARGUMENT…
+    terminal.py '{"columns": 80, "env": {"TERM": "xterm"}, "events": [["left", "resize", 40], ["left", "interrupt"]]}' PROGRAM ARGUMENT…
+
+Every event waits until a pattern is on the screen that the program has drawn since the event before, however long that takes. If it takes
+more than ten minutes, the program is killed, and `missing` has the pattern.
 
 The emulation knows what the program uses: line ends, colours, moving the cursor up to the start of an earlier row, and erasing from
 there. Lines are broken anew when the width changes, as most terminals do. Needs only Python 3 on a Unix system.
@@ -35,6 +38,8 @@ if child == 0:
 set_size(terminal, columns)
 
 lines, moments, colours, unknown, pending = [""], [], False, [], ""
+is_new = False  # whether anything was drawn since the last event
+LIMIT = 600  # seconds until a test gives up; no test waits for so long
 
 
 def height(line):
@@ -54,7 +59,8 @@ def erase_up(count):
 
 
 def show(text):
-    global pending, colours
+    global pending, colours, is_new
+    is_new = True
     text = pending + text
     pending = ""
     for piece in re.findall(r"\x1b\[\d*[A-Za-z]|\x1b\[?\d*$|\x1b.|\r\n|\r|\n|[^\x1b\r\n]+", text):
@@ -95,22 +101,23 @@ def read(seconds):
 
 
 while read(0.05):
-    elapsed = time.monotonic() - began
-    while events and elapsed >= events[0][0]:
+    if time.monotonic() - began > LIMIT:
+        os.kill(child, 9)
+        break
+    if select.select([terminal], [], [], 0)[0]:
+        continue  # in the middle of a frame
+    if events and is_new and re.search(events[0][0], "\n".join(lines)):
         event = events.pop(0)
+        is_new = False
         if event[1] == "resize":
-            # What was written for the old width is shown in it.
-            while select.select([terminal], [], [], 0)[0] and read(0):
-                pass
             columns = event[2]
             set_size(terminal, columns)
         elif event[1] == "interrupt":
             os.write(terminal, b"\x03")
         elif event[1] == "look":
             moments.append(list(lines))
-    if elapsed > 120:
-        os.kill(child, 9)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 print(json.dumps({
     "code": code, "lines": lines, "moments": moments, "colours": colours, "unknown": unknown,
+    "missing": events[0][0] if events else None,
 }))

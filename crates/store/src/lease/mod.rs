@@ -156,6 +156,11 @@ impl Locks {
         }
     }
 
+    /// The same with another limit, which must be that of all processes.
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Locks { limit, ..self }
+    }
+
     /// Whether folders are held by claims. One that was ever held by a claim always is.
     pub fn uses_claims(&self) -> bool {
         self.uses_claims
