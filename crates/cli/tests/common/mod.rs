@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 pub(crate) mod cluster;
+pub(crate) mod page;
+pub(crate) mod recorded;
 pub(crate) mod transcript;
 
 use std::io::{Read, Write};
