@@ -1,4 +1,4 @@
-//! What is said about the causes of a speed-up, on invented runs.
+//! Findings about the causes of a speed-up, on invented runs.
 
 use semfocus_analysis::evidence::causes::{CONTROLS, Causes, EXPLANATIONS, Finding, Kept, Role, rules};
 use semfocus_analysis::evidence::claim::Answer;

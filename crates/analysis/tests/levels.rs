@@ -38,7 +38,7 @@ impl World {
         (-mean * self.uniform().ln()).ceil()
     }
 
-    /// The accuracy that so many examples show of a model with this true accuracy.
+    /// The accuracy that this number of examples shows of a model with this true accuracy.
     fn measured(&mut self, accuracy: f64, examples: usize) -> f64 {
         let accuracy = accuracy.clamp(0.0, 1.0);
         let hits = if examples as f64 * accuracy.min(1.0 - accuracy) < 50.0 {
@@ -72,7 +72,7 @@ struct Scenario {
     draw: fn(&mut World, usize, f64) -> Shown,
 }
 
-/// Shares of the experiments in which a sentence is said about any mechanism.
+/// Shares of the experiments in which any mechanism gets a verdict.
 #[derive(Default)]
 struct Said {
     faster: f64,

@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// Shares of the experiments in which something is said about any control, and of the controls whose interval misses the true
+/// Shares of the experiments with a statement about any control, and of the controls whose interval misses the true
 /// share or which are judged.
 #[derive(Default)]
 struct Said {

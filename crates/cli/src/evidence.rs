@@ -85,7 +85,7 @@ impl<'a> Row<'a> {
 /// The verdict in words.
 fn verdict(mechanism: &str, comparison: Option<&Comparison>, evidence: &Evidence) -> String {
     match comparison {
-        // That nothing learned anything is said once, at the top.
+        // The note at the top has already said that nothing learned anything.
         Some(comparison) if evidence.has_learned_nothing() => comparison.learning.words.clone(),
         Some(Comparison { learning, generalisation, .. }) => format!("{}; {}", learning.words, generalisation.words),
         None if mechanism == evidence.baseline => "the baseline".to_owned(),

@@ -85,7 +85,7 @@ impl Lab {
         let mut out = PlainText::new(BufWriter::new(io::stdout().lock()));
         let result = run(cli, &self.0, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Error::from));
         let exit = result.unwrap_or_else(|error| match error {
-            // The reader has seen enough: `semfocus list mechanisms | head -1` is no failure.
+            // The reader has seen enough: `semfocus list mechanisms | head -1` is not a failure.
             error if is_broken_pipe(error.as_ref()) => Exit::Done,
             error => {
                 say!("{}: {error}", Colour::Red.on_stderr("error"));

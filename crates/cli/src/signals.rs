@@ -61,7 +61,7 @@ impl Signals {
     }
 }
 
-/// Whether the process was started with `nohup`, and is to go on when the terminal is closed. Systems without `/proc` do not
+/// Whether the process was started with `nohup`, and has to continue when the terminal is closed. Systems without `/proc` do not
 /// tell; there it saves and stops.
 fn is_hang_up_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

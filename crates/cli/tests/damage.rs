@@ -1,4 +1,4 @@
-//! Damaged files cost one trial at most: reading commands leave it out and say so, and `run` repairs it.
+//! Damaged files cost one trial at most: reading commands leave it out with a message, and `run` repairs it.
 #![cfg(unix)]
 
 mod common;
@@ -163,7 +163,7 @@ fn verify_names_every_damage_and_repairs_what_it_can() {
     assert_eq!(semfocus(&["verify", &dir]).code, 0);
 }
 
-/// As another user, because root may read everything; gives the exit code and what is said. None if this is not root, or if the
+/// As another user, because root may read everything; gives the exit code and the messages. None if this is not root, or if the
 /// other user may not even look into the folder that this project is in.
 fn as_another_user(arguments: &[&str]) -> Option<(i32, String)> {
     if !Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n") {
@@ -202,7 +202,7 @@ fn a_file_that_may_not_be_read_is_no_damage() {
         assert!(kept_aside(&dir).is_empty(), "{:?}", kept_aside(&dir));
         assert_eq!(folders.iter().map(|folder| epochs(folder)).collect::<Vec<_>>(), before);
     }
-    // Whoever may read it goes on from there.
+    // Whoever may read it continues from there.
     let output = semfocus(&grown);
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert!(!output.stderr.contains("starts again"), "{}", output.stderr);

@@ -1,4 +1,4 @@
-//! Surroundings that do not cooperate: nobody reads what is said, the terminal is closed, the system gives no threads and has
+//! Surroundings that do not cooperate: nobody reads the output, the terminal is closed, the system gives no threads and has
 //! too little memory, sizes are absurd, and text from files tries to command the terminal.
 #![cfg(unix)]
 

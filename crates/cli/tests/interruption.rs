@@ -10,7 +10,8 @@ use semfocus_store::{Locks, Taken};
 
 use common::transcript::Transcript;
 use common::{
-    PATIENCE, SMALL, Scratch, Talk, assert_same_bits, epochs, run_with_signals, semfocus, signal, start, trials, wait_until,
+    PATIENCE, SMALL, Scratch, Talk, assert_same_bits, epochs, run_with_signals, semfocus, signal, start, trials,
+    wait_until,
 };
 
 /// A run that nobody disturbs.
@@ -90,7 +91,7 @@ fn wait_for_a_trial(dir: &str) {
     wait_for_trials(dir, 1);
 }
 
-/// Waits until so many trials have begun.
+/// Waits until this many trials have begun.
 fn wait_for_trials(dir: &str, count: usize) {
     let begun = || trials(dir).iter().filter(|trial| trial.join("env.json").is_file()).count();
     wait_until("trials have begun", || Path::new(dir).join("trials").is_dir() && begun() >= count);
@@ -179,7 +180,7 @@ fn a_damaged_record_is_kept_and_the_trial_starts_again() {
     let record = trials(&dir)[0].join("epochs.csv");
     let text = std::fs::read_to_string(&record).unwrap().replace("\n3,", "\nthree,");
     std::fs::write(&record, text).unwrap();
-    // A line that was being written when the power failed is no damage.
+    // A line that was being written when the power failed is not damage.
     let torn = trials(&dir)[1].join("epochs.csv");
     std::fs::write(&torn, std::fs::read_to_string(&torn).unwrap() + "6,0.09,0.").unwrap();
     let mut transcript = Transcript::of_trained_models(&scratch);

@@ -17,7 +17,8 @@ fn every_command_of_the_first_pages_runs() {
     let scratch = Scratch::new("readme");
     std::fs::create_dir(scratch.path("docs")).unwrap();
     scratch.file("docs/own-experiment.toml", include_str!("../../../docs/own-experiment.toml"));
-    let examples = semfocus(&["data", "generate", "even-pairs", "-n", "400", "--length", "8", "--format", "text"]).stdout;
+    let examples =
+        semfocus(&["data", "generate", "even-pairs", "-n", "400", "--length", "8", "--format", "text"]).stdout;
     scratch.file("my.csv", &format!("text,label\n{}", examples.replace('\t', ",")));
     let mut done = HashSet::new();
     for page in pages {
@@ -54,7 +55,7 @@ fn the_output_of_the_main_command_is_that_of_the_recorded_run() {
     let output = semfocus_in(&scratch.path(""), &["compare", "runs/even-pairs-quick"], "");
     assert_eq!(output.code, 0, "{}", output.stderr);
     let shown = between(README, "```text\n", "```");
-    assert!(output.stdout.starts_with(shown), "the README should show:\n{}", output.stdout);
+    assert!(output.stdout.contains(shown), "the README should show:\n{}", output.stdout);
 }
 
 /// A text with a single space between words.
@@ -74,14 +75,17 @@ fn the_result_it_begins_with_is_that_of_the_record() {
     let even_pairs = between(CAUSES, "\n## Even pairs", "\n## ");
     let story = words(between(README, "\n## The most interesting result", "\n## "));
     let number = |cell: &str| -> f64 { cell.trim_end_matches(['×', ' ', '%']).parse().unwrap() };
-    for (control, digits) in [("temperature:entropy=5", 0), ("ssmax", 1), ("frozenk:5", 1)] {
+    for (control, digits) in [("temperature:entropy=5", 0), ("ssmax", 0), ("frozenk:5", 1)] {
         let speedup = number(row(even_pairs, control)[3]);
-        assert!(story.contains(&format!("{speedup:.digits$} times as fast")), "{control}: {speedup}");
+        assert!(story.contains(&format!(" {speedup:.digits$} times as fast")), "{control}: {speedup}");
     }
     // The share is the logarithm of a speed-up divided by that of top-k attention.
     let ssmax = row(even_pairs, "ssmax");
     let top_k = (number(ssmax[3]).ln() / (number(ssmax[6]) / 100.0)).exp();
-    assert!(story.contains(&format!("top-k attention reaches 95 % training accuracy {top_k:.1} times as fast")), "{top_k}");
+    assert!(
+        story.contains(&format!("top-k attention reaches 95 % training accuracy {top_k:.1} times as fast")),
+        "{top_k}"
+    );
     let missing_duplicate = CAUSES.split_once("\n## Missing duplicate").unwrap().1;
     let share = row(missing_duplicate, "matchedgrad:5");
     let [low, high] = [share[7], share[8]].map(|percent| percent.trim_end_matches(" %"));
@@ -108,7 +112,8 @@ fn what_it_says_about_the_study_is_what_the_record_says() {
     }
     assert_eq!(count, 7, "{claims}");
     let summary = words(summary);
-    let runs = include_str!("../../../docs/record/results.csv").lines().skip(1).filter(|line| !line.contains(",not run,"));
+    let runs =
+        include_str!("../../../docs/record/results.csv").lines().skip(1).filter(|line| !line.contains(",not run,"));
     let runs: HashSet<&str> = runs.map(|line| line.split(',').nth(2).unwrap()).collect();
     assert!(summary.contains(&format!("data of {} runs", runs.len())), "{} runs", runs.len());
 }

@@ -54,13 +54,7 @@ fn progress_fits_terminals_of_every_width() {
         let [file, dir] = endless(&scratch);
         // Bars, then a trial that has been evaluated: there is room for that in wide terminals only.
         let evaluated = if columns < 80 { "epoch [0-9]" } else { "held-out [^─]* left" };
-        let events = json!([
-            [BARS, "look"],
-            [BARS, "look"],
-            [evaluated, "look"],
-            [BARS, "look"],
-            [BARS, "interrupt"]
-        ]);
+        let events = json!([[BARS, "look"], [BARS, "look"], [evaluated, "look"], [BARS, "look"], [BARS, "interrupt"]]);
         let arguments = ["run", &file, "-o", &dir, "-j", "2"];
         let Some(seen) = in_terminal(&terminal(columns, events), &arguments) else { return };
         let end = text(&seen["lines"]);

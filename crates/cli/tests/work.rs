@@ -118,7 +118,7 @@ fn signals_of_clusters_are_requests_to_stop() {
     let job = [("SLURM_JOB_ID", "101")];
     let mut epochs_before = 0;
     let mut transcript = Transcript::new(&scratch);
-    // In a job of Slurm it is no failure to be asked to stop, except by a person.
+    // In a job of Slurm it is not a failure to be asked to stop, except by a person.
     for (number, (name, variables, code)) in [
         ("USR1", &job[..], 0),
         ("USR2", &job, 0),
@@ -176,7 +176,8 @@ fn a_worker_stops_when_its_time_is_up() {
     // More than any machine trains in these few seconds.
     let dir = cluster.submitted(&SMALL.replace("epochs = 12", "epochs = 100000").replace("seeds = 2", "seeds = 1"));
     let mut transcript = Transcript::new(&scratch);
-    let state = || -> serde_json::Value { serde_json::from_str(&semfocus(&["status", &dir, "--json"]).stdout).unwrap() };
+    let state =
+        || -> serde_json::Value { serde_json::from_str(&semfocus(&["status", &dir, "--json"]).stdout).unwrap() };
     let is_saved = || state()["list"].as_array().unwrap().iter().any(|trial| trial["state"] == "interrupted");
     // A busy machine may need more than a second to begin.
     for (number, seconds) in [1, 4, 16, 64, 256].into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a data set is made from, besides the task and the seed.
+//! What a data set is made from, in addition to the task and the seed.
 
 use std::fmt;
 use std::str::FromStr;

@@ -108,7 +108,7 @@ fn draw_y_axis(canvas: &mut Canvas, placed: &Placed) {
     }
 }
 
-/// Pieces of the colour bar: so many that it looks continuous.
+/// Pieces of the colour bar: enough for it to look continuous.
 const PIECES: usize = 64;
 
 pub(crate) fn draw_bar(canvas: &mut Canvas, frame: Rect, bar: &Bar, colour_map: ColourMap) {

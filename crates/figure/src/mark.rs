@@ -43,7 +43,7 @@ pub struct Line {
     pub interpolation: Interpolation,
     /// Whether a few markers help to tell the line from others. Those of different series do not coincide.
     pub markers: bool,
-    /// Whether the line is pale, because it stands for one observation beside the summary of all.
+    /// Whether the line is pale, because it stands for one observation next to the summary of all.
     pub pale: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Points {
     pub points: Vec<(f64, f64)>,
     /// A marker other than that of the series.
     pub marker: Option<Marker>,
-    /// Texts beside the points, where there is room; empty for none.
+    /// Texts next to the points, where there is room; empty for none.
     pub labels: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ pub enum Reference {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     pub at: Reference,
-    /// Text beside the line; may be empty.
+    /// Text next to the line; may be empty.
     pub label: String,
 }
 

@@ -125,7 +125,7 @@ impl<'a> Estimator<'a> {
         *self.draws.entry(format!("{task} {data:?} {}", training.batch)).or_insert_with(|| {
             let began = Instant::now();
             for step in 0..BATCHES {
-                // A task that fails here will say so when it is trained on.
+                // A task that fails here reports that when it is trained on.
                 let _ = std::hint::black_box(trial.source.draw(data, 1, step, training.batch));
             }
             began.elapsed().as_secs_f64() / BATCHES as f64
@@ -137,7 +137,7 @@ impl<'a> Estimator<'a> {
         trials.iter().map(|trial| self.first_epochs(trial, trial.settings.training.epochs)).sum()
     }
 
-    /// Seconds on one core to evaluate a model of a trial on so many examples.
+    /// Seconds on one core to evaluate a model of a trial on a number of examples.
     fn evaluation(&mut self, trial: &Trial, examples: f64) -> f64 {
         let attention = &trial.attention;
         let last = attention.epochs_by_stage(trial.settings.training.epochs).count().saturating_sub(1);

@@ -2,7 +2,7 @@
 
 use semfocus_core::TrialSettings;
 
-/// How many steps make a pass over the training examples, and how many an epoch. Both go on and on, each in its own rhythm:
+/// How many steps make a pass over the training examples, and how many an epoch. Both repeat without end, each in its own rhythm:
 /// when a model is evaluated does not change how it is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -14,7 +14,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a trial that has so many training examples.
+    /// The schedule of a trial with this number of training examples.
     pub fn new(settings: &TrialSettings, examples: usize) -> Self {
         let pass = used(examples, settings).div_ceil(settings.training.batch);
         let steps_per_epoch = match settings.training.evaluate_every {

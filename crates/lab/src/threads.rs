@@ -12,7 +12,7 @@ pub fn prepare_threads() {
     }
 }
 
-/// A pool of so many threads, or of fewer if the system has no more to give; the calling thread alone if it gives none. None
+/// A pool of this many threads, or of fewer if the system has no more to give; the calling thread alone if it gives none. None
 /// if that one makes a pool already, which will do.
 pub(crate) fn thread_pool(threads: usize) -> Option<ThreadPool> {
     let sizes = successors(Some(threads.max(1)), |size| (*size > 1).then_some(size / 2));

@@ -90,7 +90,7 @@ impl TrialAttention {
         self.evaluate_as.as_ref().unwrap_or_else(|| self.stage(stage))
     }
 
-    /// How many epochs were trained in each stage, with its attention, if so many were trained in all.
+    /// How many epochs were trained in each stage, with its attention, of a number of epochs in all.
     pub fn epochs_by_stage(&self, epochs: usize) -> impl Iterator<Item = (usize, &BlockAttentions)> {
         let ends = self.stages.iter().skip(1).map(|(after, _)| *after).chain([usize::MAX]);
         self.stages

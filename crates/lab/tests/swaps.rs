@@ -88,7 +88,7 @@ fn a_schedule_is_one_training_continued_with_the_next_attention() {
 
 #[test]
 fn a_schedule_that_stops_after_any_step_resumes_to_the_same_bits() {
-    // Numbers come up, go on under another name, and go away.
+    // Learned scalars are introduced, kept under another name, and dropped.
     for mechanism in ["full@0,topk:3@1", "full/topk:3@0,warm@1,full/warmer@2"] {
         for overrides in [&[][..], &["training.evaluate_as=topk:2/warm"]] {
             let trial = trial(mechanism, overrides);
@@ -133,7 +133,7 @@ fn numbers_that_come_up_start_afresh() {
     assert_eq!(rate, 7);
     let expected = 0.01 * 0.5; // the second pass of 5 steps
     assert!(((first - 1.5).abs() - expected).abs() < 1e-4, "{first} is {expected} from the initial 1.5");
-    // The number of the same name goes on.
+    // The scalar of the same name is kept.
     train(&mut trainer, 8);
     let second = temperature(&trainer).unwrap();
     assert!((second - first).abs() > 1e-6 && (second - first).abs() < 2.0 * expected, "{first}, then {second}");
@@ -216,7 +216,7 @@ fn a_trial_starts_with_stored_weights_and_nothing_else() {
         checkpoint.clone().parameters().map(|(name, values)| (name, values.values)).collect()
     };
     let from = format!("training.from={origin}");
-    // The numbers of the mechanism go on where it has numbers of the same name.
+    // The scalars of the mechanism are kept where it has scalars of the same name.
     let next = trial("warmer", &[&from]);
     assert_ne!(next.id, trial("warmer", &[]).id);
     let mut continued = trainer(&next);

@@ -47,7 +47,7 @@ impl BlockAttentions {
         if let [single] = self.0.as_slice() { single } else { &self.0[block] }
     }
 
-    /// What `value` returns for each of so many blocks; it is called once for blocks that share an attention.
+    /// What `value` returns for each of a number of blocks; it is called once for blocks that share an attention.
     pub(crate) fn for_blocks<T: Clone>(&self, blocks: usize, value: impl Fn(&Attention) -> T) -> Vec<T> {
         match self.0.as_slice() {
             [single] if blocks > 0 => vec![value(single); blocks],

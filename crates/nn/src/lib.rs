@@ -7,7 +7,7 @@
 //! | the list of mechanisms, and how `topk:5` becomes one | [`info`], [`registry`] |
 //! | the settings of a model | [`semfocus_core::model`] |
 //! | the parameters of a model | [`weights`] |
-//! | what a forward pass takes besides them: tokens, keys of random decisions | [`Pass`], [`TokenRows`] |
+//! | what else a forward pass takes: tokens, keys of random decisions | [`Pass`], [`TokenRows`] |
 //! | what the laboratory asks of a model | [`Model`] |
 //! | the model of the study: building it, forward pass in either form | [`Encoder`] |
 //! | the definition of the model as plain tensor code: embedding, loop over the blocks, both sublayers | [`reference`](mod@reference) |

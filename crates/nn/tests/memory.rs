@@ -17,7 +17,7 @@ fn resident() -> usize {
     pages * 4096
 }
 
-/// How much memory so many steps add, after some that fill all pools.
+/// How much memory a number of steps adds, after some that fill all pools.
 fn growth(spec: &str, engine: Engine, steps: u64) -> usize {
     let device = Device::flex().autodiff();
     let config = ModelConfig { d_model: 16, heads: 2, blocks: 2, d_mlp: 32, engine, ..ModelConfig::new(4, 2) };

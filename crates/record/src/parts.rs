@@ -142,7 +142,7 @@ impl<'a> Parts<'a> {
         groups.map(|(standing, names)| format!("{standing}: {}", names.join(", "))).collect::<Vec<_>>().join("; ")
     }
 
-    /// What a reader has to know beside the verdict: whether it rests on reduced runs, on few findings, or on few of the runs.
+    /// What a reader has to know in addition to the verdict: whether it rests on reduced runs, on few findings, or on few of the runs.
     fn scale_note(&self, claim: &ClaimEntry) -> String {
         let about = self.about(claim);
         let made: Vec<&RecordedRun> =

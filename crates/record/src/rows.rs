@@ -123,7 +123,7 @@ impl<'de, const DIGITS: usize> Deserialize<'de> for List<DIGITS> {
     }
 }
 
-/// A number with so many significant digits, as short as it can be written.
+/// A number with this many significant digits, as short as it can be written.
 fn rounded(value: f64, digits: usize) -> String {
     let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
     let plain = rounded.to_string();

@@ -1,4 +1,4 @@
-//! Checkpoints: everything a trial needs to go on, in one SafeTensors file.
+//! Checkpoints: everything a trial needs to continue, in one SafeTensors file.
 //!
 //! | tensor | what |
 //! |---|---|
@@ -116,7 +116,7 @@ struct Metadata {
 }
 
 impl Checkpoint {
-    /// The same without the state of the optimiser: enough to look at the model, not to go on training it.
+    /// The same without the state of the optimiser: enough to look at the model, not to continue its training.
     pub fn weights_only(mut self) -> Self {
         self.tensors.retain(|name, _| !is_of_optimizer(name));
         (self.optimizer_steps, self.record) = (0, None);

@@ -99,7 +99,7 @@ mod tests {
         let text = std::fs::read_to_string(path(&trials)).unwrap();
         std::fs::write(path(&trials), text.replacen("\"epoch\":3", "\"epoch\":9", 1)).unwrap();
         assert_eq!(found(&mut Cursor::default()), [(ids[1].to_owned(), 4)]);
-        // One that begins anew, or is no text, or is gone, is read for what it is worth.
+        // One that begins anew, is not text, or is gone is read as far as it makes sense.
         std::fs::remove_file(path(&trials)).unwrap();
         assert_eq!(found(&mut cursor), []);
         end(ids[2], 1);

@@ -56,7 +56,7 @@ pub enum Change {
     },
 }
 
-/// How far a follower has read a run. It can be kept, and another process can go on from there.
+/// How far a follower has read a run. It can be kept, and another process can continue from there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunCursor {
     /// Hash of the files that describe the run.

@@ -165,7 +165,7 @@ pub enum StoreError {
         /// The epochs whose weights are there.
         kept: Vec<usize>,
     },
-    /// A folder that is no run store.
+    /// A folder that is not a run store.
     #[error("{} is not a run: {reason}", .path.display())]
     NoStore {
         /// The folder.
@@ -301,7 +301,7 @@ impl Store {
 
     /// The store for an experiment, to write to: a new folder, or one that holds the same experiment or a part of it. Damaged
     /// descriptions of the experiment are kept aside and written again. While another process describes it, `is_patient` is
-    /// told who does, and says whether to go on waiting; without patience there is no store.
+    /// told who does, and says whether to keep waiting; without patience there is no store.
     pub fn create(
         dir: &Path,
         experiment: &Experiment,

@@ -136,7 +136,7 @@ struct Checked<S> {
 }
 
 impl Status {
-    /// How a trial stands whose record has so many epochs of those that are planned. The status alone is not believed: it
+    /// How a trial stands whose record has a number of the planned epochs. The status alone is not believed: it
     /// may be from before the record was damaged, or from before the trial was made longer.
     pub(crate) fn state_with(status: Option<&Self>, recorded: usize, planned: usize) -> State {
         match status {

@@ -54,7 +54,7 @@ impl Store {
         Ok(Contents { experiment, trials, damage })
     }
 
-    /// The experiment, its trials, and what is wrong with the files that say so.
+    /// The experiment, its trials, and what is wrong with the files that describe them.
     pub(crate) fn describe(&self) -> Result<(Experiment, Vec<IndexEntry>, Vec<StoreError>), StoreError> {
         let mut damage: Vec<StoreError> = self.experiment_damage()?.into_iter().map(|(_, error)| error).collect();
         let experiment = self.experiment()?;

@@ -54,7 +54,7 @@ impl Grid {
     }
 }
 
-/// Everything that determines the numbers of a surface, besides the trial.
+/// Everything that determines the numbers of a surface, except the trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SurfaceSettings {
     /// Epochs that the model was trained for.

@@ -110,7 +110,7 @@ impl AccuracyDifference {
     }
 }
 
-/// Whether a trial is so far above the majority class that luck would not explain it in any of so many trials.
+/// Whether a trial is so far above the majority class that luck would not explain it in any of this number of trials.
 pub(super) fn is_learned(luck: f64, trials: usize) -> bool {
     luck * (trials as f64) < LEVEL
 }

@@ -185,7 +185,7 @@ fn answer(outcome: Outcome, comparison: &Comparison) -> (Answer, String) {
         Expected::Same => (generalisation.finding == G::Same, matches!(generalisation.finding, G::Better | G::Worse)),
     };
     let answer = if outcome.is_negated { decide(is_not_so && !is_so, is_so) } else { decide(is_so, is_not_so) };
-    // Where the margin decides, the words have to say so: by themselves they find nothing.
+    // Where the margin decides, the words have to mention it: by themselves they find nothing.
     let is_by_margin = is_not_so && !is_so && !matches!(learning.finding, L::Faster | L::Slower);
     let margin = match outcome.expected {
         Expected::Faster if is_by_margin => format!("; a speed-up of {SPEED_MARGIN} or more is excluded"),

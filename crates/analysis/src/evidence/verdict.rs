@@ -203,7 +203,7 @@ fn generalisation(accuracy: &AccuracyDifference, compared: usize) -> (Generalisa
     }
 }
 
-/// The highest rate of failures that is compatible with no failure in so many trials, at a level that is divided among the
+/// The highest rate of failures that is compatible with no failure in this number of trials, at a level that is divided among the
 /// comparisons.
 pub fn unseen_failures(trials: usize, compared: usize) -> f64 {
     1.0 - (LEVEL / compared.max(1) as f64).powf(1.0 / trials as f64)
@@ -260,7 +260,7 @@ fn p_equation(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
-/// How many seeds it takes for a test to be able to show something in each of so many comparisons.
+/// How many seeds a test needs to be able to show something in each of a number of comparisons.
 fn seeds_needed(compared: usize, min_p: fn(usize) -> f64) -> usize {
     (1..64).find(|&seeds| min_p(seeds) < LEVEL / compared.max(1) as f64).unwrap_or(64)
 }

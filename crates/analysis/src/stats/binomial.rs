@@ -1,4 +1,4 @@
-//! The binomial distribution: how often luck alone gets so many examples right.
+//! The binomial distribution: how often luck alone gets a number of examples right.
 
 /// Probability of at least `hits` in `trials` independent trials that succeed with this probability each.
 pub fn binomial_tail(hits: usize, trials: usize, probability: f64) -> f64 {

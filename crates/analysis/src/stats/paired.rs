@@ -60,12 +60,12 @@ impl SignFlips {
         Some(Interval { low: self.means[low], high: self.means[self.means.len() - 1 - low] })
     }
 
-    /// The probability of so many gaps on both sides.
+    /// The probability of this many gaps on both sides.
     fn share(&self, gaps: usize) -> f64 {
         2.0 * gaps as f64 / (self.means.len() + 1) as f64
     }
 
-    /// The lowest p-value that so many differences can give.
+    /// The lowest p-value that this number of differences can give.
     pub fn min_p(differences: usize) -> f64 {
         2.0 / 2f64.powi(differences.min(EXACT_VALUES) as i32)
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::theory::stability::max_weight;
 
-/// What the bounds depend on besides the norms of a layer. A bound holds for a pair of models or inputs if the statistics hold
+/// What the bounds depend on in addition to the norms of a layer. A bound holds for a pair of models or inputs if the statistics hold
 /// for both: see [`LayerStatistics::worse`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerStatistics {

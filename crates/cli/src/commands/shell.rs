@@ -43,7 +43,7 @@ pub(crate) fn completions(
 }
 
 /// The generator for fish completes options only; these lines complete the arguments of all commands that have names to
-/// choose from. Files are offered beside them.
+/// choose from. Files are offered in addition.
 fn add_fish_arguments(command: &Command, script: &mut Vec<u8>) -> io::Result<()> {
     let name = program_name();
     // As the generator calls its function.

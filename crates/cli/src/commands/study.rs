@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Hours that may be spent now
     ///
     /// First every run that can be finished in the time that is left, in the order of the list, then as much as possible of
-    /// the first of the others. Given again, the command goes on where it stopped.
+    /// the first of the others. Given again, the command continues where it stopped.
     #[arg(long, value_name = "H", value_parser = hours)]
     hours: f64,
     /// Folder with one folder for each run

@@ -47,7 +47,7 @@ impl SlurmJob {
     }
 }
 
-/// How long before its end a job that may run for so long stops working, to have time to save.
+/// How long before its end a job that may run for this time stops working, to have time to save.
 pub(crate) fn margin(limit: Duration) -> Duration {
     (limit / 2).min(Duration::from_secs(120))
 }

@@ -27,7 +27,7 @@ pub(crate) struct Task {
     pub(crate) node: Option<String>,
 }
 
-/// States in which a job has ended for good. All others may go on: one that was preempted or requeued comes back, and states
+/// States in which a job has ended for good. All others may continue: one that was preempted or requeued comes back, and states
 /// that are not known here belong to newer versions of Slurm.
 const ENDS: [&str; 11] = [
     "BOOT_FAIL",

@@ -112,7 +112,7 @@ momentum = 0.9
 /// The folders of the trials of a run, in the order of their names.
 pub(crate) fn trials(run: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(Path::new(run).join("trials")).expect("the run has trials");
-    // Beside them are the claims on the description of the run, if there are any.
+    // In the same folder are the claims on the description of the run, if there are any.
     let is_trial = |path: &PathBuf| path.is_dir() && !path.ends_with("claims");
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(is_trial).collect();
     folders.sort();

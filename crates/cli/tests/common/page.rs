@@ -19,7 +19,10 @@ pub(crate) fn commands(page: &str) -> Vec<PageCommand> {
         code.map(|cell| cell.replace("\\|", "|")).collect()
     };
     let indented = |line: &str| line.strip_prefix("    ").map(str::to_owned);
-    page.lines().flat_map(|line| indented(line).into_iter().chain(cells(line))).filter_map(|text| command(&text)).collect()
+    page.lines()
+        .flat_map(|line| indented(line).into_iter().chain(cells(line)))
+        .filter_map(|text| command(&text))
+        .collect()
 }
 
 fn command(text: &str) -> Option<PageCommand> {

@@ -15,8 +15,10 @@ pub(crate) fn even_pairs(dir: &str) {
     let request = Request { experiment: "even-pairs".to_owned(), ..Request::default() };
     let experiment = Experiment::resolve(&request, &lab).unwrap();
     let store = semfocus_fixture::store(Path::new(dir), &experiment, |settings| {
-        let mut trials = recorded.evidence.points.iter().flat_map(|point| &point.trials).map(|observed| &observed.trial);
-        let is_it = |entry: &semfocus_store::IndexEntry| (&entry.mechanism, entry.seed) == (&settings.mechanism, settings.seed);
+        let mut trials =
+            recorded.evidence.points.iter().flat_map(|point| &point.trials).map(|observed| &observed.trial);
+        let is_it =
+            |entry: &semfocus_store::IndexEntry| (&entry.mechanism, entry.seed) == (&settings.mechanism, settings.seed);
         let trial = trials.find(|trial| is_it(&trial.entry)).expect("the record has every trial of the preset");
         let steps = trial.steps.unwrap_or_default() / trial.curve.len() as u64;
         let records = trial.curve.iter().map(|point| EpochRecord {

@@ -70,7 +70,7 @@ impl FromStr for Scale {
     }
 }
 
-/// Trials of an experiment at most.
+/// Maximum number of trials in an experiment.
 const MAX_TRIALS: u128 = 50_000;
 
 /// The names that a laboratory knows. Experiments that are to be run are checked against it.
@@ -271,7 +271,7 @@ impl Experiment {
             self.mechanisms = checked_mechanisms(mechanisms, self.after.regions, known)?;
         }
         if let Some(Given { value: layers, place }) = &body.layers {
-            // Beside the mechanisms of the same file, or compared with full attention alone.
+            // Next to the mechanisms of the same file, or compared with full attention alone.
             let others = if body.mechanisms.is_some() { self.mechanisms.clone() } else { vec![BASELINE.to_owned()] };
             let all = Given { value: [&others[..], layers].concat(), place: place.clone() };
             self.mechanisms = checked_mechanisms(&all, false, known)?;

@@ -78,7 +78,7 @@ pub struct Probing {
 }
 
 impl Probing {
-    /// Whether a probe is due after so many epochs; there is one before the first, too.
+    /// Whether a probe is due after a number of epochs. There is one before the first epoch, too.
     pub fn is_due(&self, epoch: usize) -> bool {
         self.every > 0 && epoch.is_multiple_of(self.every)
     }
@@ -315,7 +315,7 @@ mod tests {
         settings.training.optimizer.lr_factors.query = 8.0;
         settings.training.optimizer.lr_factors.mlp_output = 0.0;
         (settings.data.online, settings.training.evaluate_every) = (true, 10);
-        // How long a trial is trained is no part of its identity, however it is said.
+        // How long a trial is trained is not part of its identity, in epochs or in steps.
         settings.training.steps = Some(500);
         assert_eq!(
             settings.identity(),

@@ -337,7 +337,7 @@ fn learning_rate_factors() -> Vec<Setting> {
     ]
 }
 
-/// What is recorded besides the epochs.
+/// What is recorded in addition to the epochs.
 fn probing() -> Vec<Setting> {
     vec![
         count(

@@ -27,7 +27,7 @@ pub struct Setting {
 pub enum Role {
     /// The results of a trial: it is part of the trial's identity.
     Result,
-    /// How long a trial goes on: a longer one begins with the shorter one.
+    /// How long a trial is trained: a longer one begins with the shorter one.
     Duration,
     /// What is recorded during training, which does not change the training.
     Record,

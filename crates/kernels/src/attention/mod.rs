@@ -119,7 +119,7 @@ impl Default for HeadScalars {
     }
 }
 
-/// What the backward pass needs besides the input.
+/// What the backward pass needs in addition to the input.
 #[derive(Debug)]
 pub struct AttentionSaved {
     maps: Maps,

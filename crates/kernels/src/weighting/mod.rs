@@ -98,7 +98,7 @@ dispatched! {
     }
 }
 
-/// What determines the weights of a row besides its scores: computed once per row and saved for the backward pass.
+/// What determines the weights of a row in addition to its scores: computed once per row and saved for the backward pass.
 ///
 /// | weighting | first | second |
 /// |---|---|---|

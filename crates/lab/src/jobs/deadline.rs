@@ -21,7 +21,7 @@ impl Deadline {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Whether work that takes so long, and is lost or delayed if it is interrupted, should begin now.
+    /// Whether work that takes this time, and is lost or delayed if it is interrupted, should begin now.
     pub(crate) fn allows(&self, needed: Duration) -> bool {
         fits(needed, self.left(), self.at - self.began)
     }

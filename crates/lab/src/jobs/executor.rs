@@ -109,7 +109,7 @@ impl Executor<'_> {
         queue.into_inner().unwrap_or_else(PoisonError::into_inner).ends
     }
 
-    /// Waits for so long, or until the run is stopped.
+    /// Waits for this time, or until the run is stopped.
     fn pause(&self, time: Duration) {
         let began = Instant::now();
         while !self.stop.load(Ordering::Relaxed) && began.elapsed() < time {
@@ -128,7 +128,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Goes on after a job that another process holds or has finished. Where many processes share the jobs, the same is
+    /// Continues after a job that another process holds or has finished. Where many processes share the jobs, the same is
     /// probably true of the next ones: the more there were, the further this process leaps, by a number that differs between
     /// processes. What it leaps over it tries last.
     fn leap(&mut self) {
@@ -251,7 +251,7 @@ fn attempt(job: &dyn Job, memory: u64, threads: &dyn Threads, executor: &Executo
     };
     let end = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(end)) => end,
-        // Another process goes on with the job. This one writes nothing more, and looks at the job again later.
+        // Another process continues the job. This one writes nothing more, and looks at the job again later.
         Ok(Err(JobError::Store(error @ StoreError::LostLease { .. }))) => {
             let text = format!("lost the lease: {error} after this process missed its heartbeats");
             executor.observer.event(&id, &Event::Warning { text });
@@ -314,7 +314,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// Waits until a job fits into the memory beside those that are worked on; alone, it is always let in. Says whether it
+    /// Waits until a job fits into the memory together with those that are worked on; alone, it is always let in. Says whether it
     /// is, or the run was stopped before.
     fn take_memory(&self, needed: u64, executor: &Executor<'_>) -> bool {
         while !executor.stop.load(Ordering::Relaxed) {

@@ -63,7 +63,7 @@ pub trait Job: Sync {
         0
     }
 
-    /// Bytes of memory that it needs on so many threads, by estimate; 0 if that is too little to matter.
+    /// Estimated bytes of memory that it needs on a number of threads; 0 if that is too little to matter.
     fn memory(&self, _threads: usize) -> u64 {
         0
     }

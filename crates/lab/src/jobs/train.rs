@@ -446,7 +446,7 @@ impl<'a> Probes<'a> {
         let record = record.expect("the work was done");
         match folder.append_probe(&record) {
             Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds.unwrap_or_default() }),
-            // Such as the norms of a model that is about to diverge: training goes on.
+            // Such as the norms of a model that is about to diverge: training continues.
             Err(error @ StoreError::NotFinite { .. }) => context.warn(format!("no probe after epoch {epoch}: {error}")),
             Err(error) => return Err(error.into()),
         }

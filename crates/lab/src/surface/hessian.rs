@@ -42,7 +42,7 @@
 //! The smallest eigenvalue is worse: for the fifth model `Fast` gives −6.2e-4 instead of −9e-6. Traces over 300 examples,
 //! with the same random signs, were 9 % too large (`full`) and 51 % too small (`topk:5`). None of the other steps tried
 //! does better everywhere: 3e-4 gave +32 % instead of +9 %; over 100 examples 1e-5, where kinks drown the eigenvalues,
-//! made them up to 3 times too large, and 1e-3, where the loss is no parabola any more, up to 31 times. Rounding has
+//! made them up to 3 times too large, and 1e-3, where the loss is not a parabola any more, up to 31 times. Rounding has
 //! little part in it: over the same step, of 1e-5 or more, products in double precision have the same errors to 2 %. So
 //! `Fast` is for orders of magnitude, not for comparing mechanisms: its errors are larger with top-k attention. Residuals do not
 //! include these errors.

@@ -166,7 +166,7 @@ impl Trainer {
     }
 
     /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the
-    /// loss, and says whether to go on.
+    /// loss, and says whether to continue.
     ///
     /// # Errors
     /// If the epoch was not completed: `stop` was set or `on_step` said so, the trial diverged, or new examples could not be

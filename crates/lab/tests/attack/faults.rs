@@ -1,4 +1,4 @@
-//! Every operation fails: once, half way, or from then on for good. Errors of the system are no damage: nothing is set aside,
+//! Every operation fails: once, half way, or from then on for good. Errors of the system are not damage: nothing is set aside,
 //! and once they are over the run ends with the same bits.
 
 use semfocus_fixture::Scratch;
@@ -27,7 +27,7 @@ fn a_run_survives_faults_of_every_operation() {
                 2 if count >= number => Answer::Fail(system_error(number)),
                 _ => Answer::Go,
             };
-            // It may fail, or go on without what failed; it must not panic.
+            // It may fail, or continue without what failed; it must not panic.
             let (ends, _) = watched(&dir, fault, || run.train(&dir));
             for end in ends.iter().flatten() {
                 assert!(!format!("{end:?}").contains("the program failed"), "operation {number}, {name}: {end:?}");

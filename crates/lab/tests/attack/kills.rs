@@ -1,5 +1,5 @@
 //! Real kills: a process that trains is killed before an operation, or half way through it, for every operation. The next
-//! process goes on and ends with the same bits.
+//! process continues and ends with the same bits.
 
 use std::path::Path;
 use std::process::Command;

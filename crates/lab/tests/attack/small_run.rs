@@ -51,7 +51,7 @@ impl SmallRun {
         SmallRun { lab, device: Device::cpu(), experiment, plan, saves_every_step, locks: Locks::flock() }
     }
 
-    /// Runs it in a folder, or goes on with what is there.
+    /// Runs it in a folder, or continues with what is there.
     pub(crate) fn train(&self, dir: &Path) -> Result<Vec<End>, StoreError> {
         let created = Store::create(dir, &self.experiment, &self.plan.index(), &self.locks, &mut |_| true)?;
         let store = created.expect("it waits for other processes").store;

@@ -173,7 +173,7 @@ fn the_bound_in_x_is_nearly_attained_by_a_sink() {
 fn the_bound_in_x_through_keys_is_attained_but_for_the_part_of_queries() {
     // Two tokens with equal weights turn aside in opposite directions, which is where the queries' bias looks: the weight moves
     // from one to the other. Lost: the part of the queries, which look nowhere else, and √(1 + d), as only the bias is used:
-    // √d + √(1 + d) against 1. The direct way and that of the values are small beside it.
+    // √d + √(1 + d) against 1. The direct way and that of the values are small next to it.
     let mut parameters = reading(&U, 1.0);
     parameters.push(("blocks.0.attention.key.weight", outer(1e4, &ASIDE, &U)));
     parameters.push(("blocks.0.attention.query.bias", U.to_vec()));

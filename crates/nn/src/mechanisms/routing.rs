@@ -5,7 +5,7 @@
 //! first the positive and then the negative ones. A query is compared with its centroid as it is at its position.
 //!
 //! Published are centroids that all sequences share and that move with decay 0.999 during training, and queries that are taken by
-//! centroids, too, so that one may get no keys. Here centroids are those of the sequence, so that there is no state besides the weights, and
+//! centroids, too, so that one may get no keys. Here centroids are those of the sequence, so that there is no state other than the weights, and
 //! a choice never looks at later tokens in causal models. Runs in the reference form.
 
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::mechanism::{HeadTensors, LayerShape};
 pub enum Temperature {
     /// This factor.
     Factor(f64),
-    /// The factor with which attention begins as sharp as a uniform distribution over so many keys.
+    /// The factor with which attention begins as sharp as a uniform distribution over this number of keys.
     Matched(usize),
 }
 

@@ -163,7 +163,7 @@ fn settings_html(evidence: &Evidence) -> Markup {
     }
 }
 
-/// The value of a setting; None if it has no effect on these trials or goes without saying.
+/// The value of a setting; None if it has no effect on these trials or is the usual one.
 fn shown_value(setting: &Setting, all: &[&TrialSettings]) -> Option<String> {
     if !has_effect(setting.path, all) {
         return None;

@@ -26,7 +26,7 @@ pub(super) fn line(evidence: &Evidence) -> Markup {
     let seconds: f64 = trials.iter().flat_map(|trial| &trial.curve).filter_map(|point| point.seconds).sum();
     let day = |session: &Session| session.started.get(..10).unwrap_or(&session.started).to_owned();
     let days = || trials.iter().filter_map(|trial| Some(day(&trial.environment.as_ref()?.last)));
-    // A trial has its share of the threads while it trains beside others.
+    // A trial has its share of the threads while it trains next to others.
     let cores = last.map_or(1.0, |last| (last.threads as f64 / last.jobs.max(1) as f64).max(1.0));
     html! {
         p class="faint provenance" {

@@ -13,7 +13,7 @@ pub(super) fn html(evidence: &Evidence) -> Markup {
         h2 id="verdict" { "Verdict" }
         @for warning in evidence.warnings() { p class="missing" { (warning) } }
         (answer(evidence.claim()))
-        // That nothing learned anything is said once, above.
+        // The note above has already said that nothing learned anything.
         @if !evidence.has_learned_nothing() {
             @for point in &evidence.points { (of_point(evidence, point)) }
             (over_the_grid(evidence))

@@ -47,7 +47,7 @@ pub(crate) fn lower(fence: &Arc<Fence>) {
 }
 
 impl Fence {
-    /// Refuses to go on if another process has the folder now.
+    /// Refuses to continue if another process has the folder now.
     pub(crate) fn check(&self) -> io::Result<()> {
         let claims = Claims::new(&self.folder);
         let highest = match self.kind {
@@ -66,7 +66,7 @@ impl Fence {
         Err(io::Error::other(Lost { folder: self.folder.clone(), holder }))
     }
 
-    /// Where files are written before they get their names; none if that is beside them.
+    /// Where files are written before they get their names; none if that is in the same folder.
     pub(crate) fn work_folder(&self) -> Option<PathBuf> {
         match self.kind {
             Kind::Flock => None,

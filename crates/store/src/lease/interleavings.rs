@@ -58,7 +58,7 @@ impl Watcher for Door {
 }
 
 impl Gate {
-    /// Waits until an owner stands before its next operation or has ended; says whether it goes on.
+    /// Waits until an owner stands before its next operation or has ended; says whether it continues.
     fn arrive(&self, owner: usize) -> bool {
         let is_busy = |owners: &mut Vec<Turn>| !owners[owner].is_waiting && !owners[owner].has_ended;
         let owners = self.changed.wait_while(self.owners.lock().unwrap(), is_busy).unwrap();

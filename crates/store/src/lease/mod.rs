@@ -41,7 +41,7 @@ use crate::{StoreError, disk, files};
 use claims::{Claim, Claims};
 use fence::{Fence, Kind};
 
-/// An owner whose beat has not changed for so long has died, or has lost its connection: longer than a client of NFS keeps the
+/// An owner whose beat has not changed for this time has died, or has lost its connection: longer than a client of NFS keeps the
 /// attributes of a file (60 s) and two beats.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -276,7 +276,7 @@ impl Locks {
     }
 
     /// Waits for the lease of a folder, to write anything below `root`. `is_patient` is told who has it every now and then, and
-    /// says whether to go on waiting; without patience there is no lease.
+    /// says whether to keep waiting; without patience there is no lease.
     pub(crate) fn wait(
         &self,
         folder: &Path,

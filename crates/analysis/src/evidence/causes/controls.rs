@@ -67,7 +67,7 @@ impl Control {
         Control { matched: Some(key), ..self }
     }
 
-    /// The control that a mechanism is for top-k attention with so many keys, if it is one.
+    /// The control that a mechanism is for top-k attention with this number of keys, if it is one.
     pub fn find(mechanism: &str, k: &str) -> Option<&'static Control> {
         let (name, parameters) = mechanism.split_once(':').unwrap_or((mechanism, ""));
         let is_plain = !mechanism.contains(['+', '/', '@']);

@@ -78,7 +78,7 @@ impl Source {
         Ok(Source { origin, weights, seed: Some(folder.settings()?.seed) })
     }
 
-    /// The copy that a run has beside its experiment file, for trials of that file that are run elsewhere.
+    /// The copy that a run has next to its experiment file, for trials of that file that are run elsewhere.
     pub(super) fn beside(experiment: &str, trials: &[Trial]) -> Option<Self> {
         let (trial, origin) = trials.iter().find_map(|trial| Some((trial, trial.settings.training.from?)))?;
         let run = Path::new(experiment).parent()?;

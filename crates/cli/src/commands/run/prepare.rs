@@ -150,7 +150,7 @@ fn is_preset(args: &ExperimentArgs) -> bool {
     !args.experiment.contains(['/', '\\', '.'])
 }
 
-/// Where the experiment comes from, as it is said after its name.
+/// Where the experiment comes from, in the words after its name.
 fn origin(args: &ExperimentArgs, experiment: &Experiment) -> String {
     match args.run_folder() {
         Some(_) => String::new(),

@@ -26,7 +26,7 @@ enum What {
     ///
     /// Every worker is a job that runs `semfocus work`: it takes trials until nothing is left or its time is up. They are
     /// submitted as one array, with more tasks than workers, so that others follow when the time of the first is up. The same
-    /// command goes on with what is left.
+    /// command continues with what is left.
     Submit(Box<submit::Args>),
     /// Show how far a run is and what its jobs do
     Status(StatusArgs),

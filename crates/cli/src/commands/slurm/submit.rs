@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Jobs that work at the same time; never more than there is work for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
-    /// Time limit of a job, such as 2h; when it is up, another job goes on
+    /// Time limit of a job, such as 2h; when it is up, another job continues
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     time: Option<Duration>,
     /// Partition to submit to [default: that of the cluster]
