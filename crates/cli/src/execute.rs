@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use semfocus_core::Allocation;
 use semfocus_lab::jobs::{Executor, Job, Sharing};
-use semfocus_lab::{Device, Lab, memory};
+use semfocus_lab::{Device, Lab};
 use semfocus_nn::InstructionSet;
 use semfocus_store::{End, Locks, Program, Session};
 
@@ -35,7 +36,7 @@ impl Execution<'_> {
             device: device.name().to_owned(),
         };
         let session = Session::here(program, sharing.threads, sharing.jobs);
-        let memory = memory::available();
+        let memory = Allocation::here().memory;
         let ends = Executor { lab, device, session, sharing, stop, memory, locks, observer: &progress }.run(jobs);
         progress.finish();
         ends

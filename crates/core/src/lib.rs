@@ -15,6 +15,7 @@
 //! | random numbers that depend on where they are drawn | [`random`] |
 #![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod data;
 pub mod experiment;
 pub mod measurement;
@@ -31,6 +32,7 @@ pub mod spec;
 pub mod study;
 pub mod trial;
 
+pub use allocation::Allocation;
 pub use data::{DataSettings, FileSet, Length, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
 pub use measurement::Measurement;

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 
 use crate::buffer::Buffer;
 use crate::math;
-use crate::simd::{LANES, Simd, dispatched, padded, with_vectors};
+use crate::simd::{LANES, Simd, dispatched, padded};
 use crate::{Activation, Dropout, Key};
 
 impl Dropout {
@@ -73,50 +73,38 @@ fn part<S: Simd, const VECTORS: usize>(simd: S, row: &[f32], v: usize) -> S::F {
 
 dispatched! {
     /// Layer norm without scale and shift: padded rows from plain rows, and `1 / sqrt(variance + epsilon)` of each.
-    pub(crate) fn normalise(simd; x: &[f32], width: usize, epsilon: f32, out: &mut [f32], inverse_deviations: &mut [f32]) {
-        with_vectors!(width, normalise_rows::<S>(simd, x, width, epsilon, out, inverse_deviations));
-    }
-}
-
-#[inline(always)]
-fn normalise_rows<S: Simd, const VECTORS: usize>(
-    simd: S,
-    x: &[f32],
-    width: usize,
-    epsilon: f32,
-    out: &mut [f32],
-    inverse_deviations: &mut [f32],
-) {
-    let stride = padded(width);
-    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
-    let in_last = width - (stride - LANES);
-    let per_value = 1.0 / width as f32;
-    for ((x, out), inverse_deviation) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)).zip(inverse_deviations)
-    {
-        let mut sum = simd.splat(0.0);
-        for v in 0..vectors {
-            sum = simd.add(sum, part::<S, VECTORS>(simd, x, v));
-        }
-        let mean = simd.splat(simd.sum(sum) * per_value);
-        let mut squares = simd.splat(0.0);
-        let mut row = [simd.splat(0.0); VECTORS];
-        for v in 0..vectors {
-            let mut centred = simd.sub(part::<S, VECTORS>(simd, x, v), mean);
-            if v + 1 == vectors {
-                centred = simd.keep_first(centred, in_last);
+    pub(crate) fn normalise(simd, VECTORS of width; x: &[f32], width: usize, epsilon: f32, out: &mut [f32], inverse_deviations: &mut [f32]) {
+        let stride = padded(width);
+        let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+        let in_last = width - (stride - LANES);
+        let per_value = 1.0 / width as f32;
+        for ((x, out), inverse_deviation) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)).zip(inverse_deviations)
+        {
+            let mut sum = simd.splat(0.0);
+            for v in 0..vectors {
+                sum = simd.add(sum, part::<S, VECTORS>(simd, x, v));
             }
-            squares = simd.fma(centred, centred, squares);
-            if VECTORS > 0 {
-                row[v] = centred;
-            } else {
-                simd.store(&mut out[v * LANES..], centred);
+            let mean = simd.splat(simd.sum(sum) * per_value);
+            let mut squares = simd.splat(0.0);
+            let mut row = [simd.splat(0.0); VECTORS];
+            for v in 0..vectors {
+                let mut centred = simd.sub(part::<S, VECTORS>(simd, x, v), mean);
+                if v + 1 == vectors {
+                    centred = simd.keep_first(centred, in_last);
+                }
+                squares = simd.fma(centred, centred, squares);
+                if VECTORS > 0 {
+                    row[v] = centred;
+                } else {
+                    simd.store(&mut out[v * LANES..], centred);
+                }
             }
-        }
-        *inverse_deviation = 1.0 / (simd.sum(squares) * per_value + epsilon).sqrt();
-        let factor = simd.splat(*inverse_deviation);
-        for v in 0..vectors {
-            let centred = if VECTORS > 0 { row[v] } else { simd.load(&out[v * LANES..]) };
-            simd.store(&mut out[v * LANES..], simd.mul(centred, factor));
+            *inverse_deviation = 1.0 / (simd.sum(squares) * per_value + epsilon).sqrt();
+            let factor = simd.splat(*inverse_deviation);
+            for v in 0..vectors {
+                let centred = if VECTORS > 0 { row[v] } else { simd.load(&out[v * LANES..]) };
+                simd.store(&mut out[v * LANES..], simd.mul(centred, factor));
+            }
         }
     }
 }
@@ -124,109 +112,71 @@ fn normalise_rows<S: Simd, const VECTORS: usize>(
 dispatched! {
     /// Gradient of `x + f(norm(x))` in `x`: `residual` (plain) is the gradient of the sum, `gradient` (padded) that of the
     /// normalised rows.
-    pub(crate) fn normalise_backward(simd; normalised: &[f32], inverse_deviations: &[f32], gradient: &[f32], residual: &[f32], width: usize, out: &mut [MaybeUninit<f32>]) {
-        with_vectors!(width, normalise_backward_rows::<S>(simd, normalised, inverse_deviations, gradient, residual, width, out));
-    }
-}
-
-#[inline(always)]
-fn normalise_backward_rows<S: Simd, const VECTORS: usize>(
-    simd: S,
-    normalised: &[f32],
-    inverse_deviations: &[f32],
-    gradient: &[f32],
-    residual: &[f32],
-    width: usize,
-    out: &mut [MaybeUninit<f32>],
-) {
-    let stride = padded(width);
-    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
-    let per_value = 1.0 / width as f32;
-    let rows = normalised.chunks_exact(stride).zip(gradient.chunks_exact(stride)).zip(inverse_deviations);
-    for (((normalised, gradient), inverse_deviation), (residual, out)) in
-        rows.zip(residual.chunks_exact(width).zip(out.chunks_exact_mut(width)))
-    {
-        let (mut sum, mut along) = (simd.splat(0.0), simd.splat(0.0));
-        for v in 0..vectors {
-            let g = simd.load(&gradient[v * LANES..]);
-            sum = simd.add(sum, g);
-            along = simd.fma(simd.load(&normalised[v * LANES..]), g, along);
-        }
-        let mean = simd.splat(simd.sum(sum) * per_value);
-        let along = simd.splat(-simd.sum(along) * per_value);
-        let factor = simd.splat(*inverse_deviation);
-        for v in 0..vectors {
-            let centred = simd.sub(simd.load(&gradient[v * LANES..]), mean);
-            let straight = simd.fma(simd.load(&normalised[v * LANES..]), along, centred);
-            let value = simd.fma(straight, factor, part::<S, VECTORS>(simd, residual, v));
-            simd.store_new(&mut out[v * LANES..], value);
+    pub(crate) fn normalise_backward(simd, VECTORS of width; normalised: &[f32], inverse_deviations: &[f32], gradient: &[f32], residual: &[f32], width: usize, out: &mut [MaybeUninit<f32>]) {
+        let stride = padded(width);
+        let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+        let per_value = 1.0 / width as f32;
+        let rows = normalised.chunks_exact(stride).zip(gradient.chunks_exact(stride)).zip(inverse_deviations);
+        for (((normalised, gradient), inverse_deviation), (residual, out)) in
+            rows.zip(residual.chunks_exact(width).zip(out.chunks_exact_mut(width)))
+        {
+            let (mut sum, mut along) = (simd.splat(0.0), simd.splat(0.0));
+            for v in 0..vectors {
+                let g = simd.load(&gradient[v * LANES..]);
+                sum = simd.add(sum, g);
+                along = simd.fma(simd.load(&normalised[v * LANES..]), g, along);
+            }
+            let mean = simd.splat(simd.sum(sum) * per_value);
+            let along = simd.splat(-simd.sum(along) * per_value);
+            let factor = simd.splat(*inverse_deviation);
+            for v in 0..vectors {
+                let centred = simd.sub(simd.load(&gradient[v * LANES..]), mean);
+                let straight = simd.fma(simd.load(&normalised[v * LANES..]), along, centred);
+                let value = simd.fma(straight, factor, part::<S, VECTORS>(simd, residual, v));
+                simd.store_new(&mut out[v * LANES..], value);
+            }
         }
     }
 }
 
 dispatched! {
     /// `x + dropout(update + bias)`: plain rows from plain rows and padded rows.
-    pub(crate) fn add_with_dropout(simd; x: &[f32], update: &[f32], bias: &[f32], width: usize, drop: RowDropout, out: &mut [MaybeUninit<f32>]) {
-        with_vectors!(width, add_with_dropout_rows::<S>(simd, x, update, bias, width, drop, out));
-    }
-}
-
-#[inline(always)]
-fn add_with_dropout_rows<S: Simd, const VECTORS: usize>(
-    simd: S,
-    x: &[f32],
-    update: &[f32],
-    bias: &[f32],
-    width: usize,
-    drop: RowDropout,
-    out: &mut [MaybeUninit<f32>],
-) {
-    let stride = padded(width);
-    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
-    let drops = !drop.dropout.is_none();
-    for (row, ((x, update), out)) in
-        x.chunks_exact(width).zip(update.chunks_exact(stride)).zip(out.chunks_exact_mut(width)).enumerate()
-    {
-        let words = drop.words(row);
-        for v in 0..vectors {
-            let mut value = simd.add(simd.load(&update[v * LANES..]), simd.load(&bias[v * LANES..]));
-            if drops {
-                value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
+    pub(crate) fn add_with_dropout(simd, VECTORS of width; x: &[f32], update: &[f32], bias: &[f32], width: usize, drop: RowDropout, out: &mut [MaybeUninit<f32>]) {
+        let stride = padded(width);
+        let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+        let drops = !drop.dropout.is_none();
+        for (row, ((x, update), out)) in
+            x.chunks_exact(width).zip(update.chunks_exact(stride)).zip(out.chunks_exact_mut(width)).enumerate()
+        {
+            let words = drop.words(row);
+            for v in 0..vectors {
+                let mut value = simd.add(simd.load(&update[v * LANES..]), simd.load(&bias[v * LANES..]));
+                if drops {
+                    value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
+                }
+                simd.store_new(&mut out[v * LANES..], simd.add(part::<S, VECTORS>(simd, x, v), value));
             }
-            simd.store_new(&mut out[v * LANES..], simd.add(part::<S, VECTORS>(simd, x, v), value));
         }
     }
 }
 
 dispatched! {
     /// The gradient before a dropout from the one after it: padded rows from plain rows; their column sums are added to `sums`.
-    pub(crate) fn dropout_backward(simd; gradient: &[f32], width: usize, drop: RowDropout, out: &mut [f32], sums: &mut [f32]) {
-        with_vectors!(width, dropout_backward_rows::<S>(simd, gradient, width, drop, out, sums));
-    }
-}
-
-#[inline(always)]
-fn dropout_backward_rows<S: Simd, const VECTORS: usize>(
-    simd: S,
-    gradient: &[f32],
-    width: usize,
-    drop: RowDropout,
-    out: &mut [f32],
-    sums: &mut [f32],
-) {
-    let stride = padded(width);
-    let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
-    let drops = !drop.dropout.is_none();
-    for (row, (gradient, out)) in gradient.chunks_exact(width).zip(out.chunks_exact_mut(stride)).enumerate() {
-        let words = drop.words(row);
-        for v in 0..vectors {
-            let mut value = part::<S, VECTORS>(simd, gradient, v);
-            if drops {
-                value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
+    pub(crate) fn dropout_backward(simd, VECTORS of width; gradient: &[f32], width: usize, drop: RowDropout, out: &mut [f32], sums: &mut [f32]) {
+        let stride = padded(width);
+        let vectors = if VECTORS > 0 { VECTORS } else { stride / LANES };
+        let drops = !drop.dropout.is_none();
+        for (row, (gradient, out)) in gradient.chunks_exact(width).zip(out.chunks_exact_mut(stride)).enumerate() {
+            let words = drop.words(row);
+            for v in 0..vectors {
+                let mut value = part::<S, VECTORS>(simd, gradient, v);
+                if drops {
+                    value = simd.dropout(value, words, (v * LANES) as u32, &drop.dropout);
+                }
+                simd.store(&mut out[v * LANES..], value);
+                let sum = &mut sums[v * LANES..];
+                simd.store(sum, simd.add(simd.load(sum), value));
             }
-            simd.store(&mut out[v * LANES..], value);
-            let sum = &mut sums[v * LANES..];
-            simd.store(sum, simd.add(simd.load(sum), value));
         }
     }
 }

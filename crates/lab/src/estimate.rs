@@ -28,13 +28,14 @@ pub struct Estimator<'a> {
     measured: BTreeMap<String, StepCost>,
     operations: HashMap<String, f64>,
     draws: HashMap<String, f64>,
+    questions: HashMap<String, f64>,
 }
 
 impl<'a> Estimator<'a> {
     /// Uses what is in the file, and adds to it what has to be measured.
     pub fn new(lab: &'a Lab, file: Option<CostFile>) -> Self {
         let measured = file.as_ref().map(CostFile::read).unwrap_or_default();
-        Estimator { lab, file, measured, operations: HashMap::new(), draws: HashMap::new() }
+        Estimator { lab, file, measured, operations: HashMap::new(), draws: HashMap::new(), questions: HashMap::new() }
     }
 
     /// The cost of a step of a trial with some attention: if blocks differ, the mean over models that have the attention of one
@@ -64,8 +65,9 @@ impl<'a> Estimator<'a> {
         like.model = ModelConfig { blocks: 2, engine, ..ModelConfig::new(3, 2) };
         let cost = self.measured(&like, length);
         let here = TrialSettings { mechanism: attention.spec.to_string(), ..settings.clone() };
-        let here = self.operations(&here, width) * settings.training.batch as f64;
-        let there = self.operations(&like, length) * like.training.batch as f64;
+        let asked = self.questions(trial);
+        let here = self.operations(&here, width, asked) * settings.training.batch as f64;
+        let there = self.operations(&like, length, 1.0) * like.training.batch as f64;
         let factor = here / there;
         StepCost { train: cost.train * factor, evaluate: cost.evaluate * factor }
     }
@@ -83,14 +85,23 @@ impl<'a> Estimator<'a> {
         cost
     }
 
-    /// Floating-point operations of training on a sequence.
-    fn operations(&mut self, settings: &TrialSettings, width: usize) -> f64 {
+    /// Questions that a sequence asks, by some sequences; one if none can be drawn, as from data files, whose sequences have a label.
+    fn questions(&mut self, trial: &Trial) -> f64 {
+        const SEQUENCES: usize = 20;
+        let TrialSettings { task, data, .. } = &trial.settings;
+        *self.questions.entry(format!("{task} {data:?}")).or_insert_with(|| {
+            trial.source.draw(data, 1, 0, SEQUENCES).map_or(1.0, |drawn| drawn.questions.per_sequence())
+        })
+    }
+
+    /// Floating-point operations of training on a sequence that asks so many questions.
+    fn operations(&mut self, settings: &TrialSettings, width: usize, questions: f64) -> f64 {
         let lab = self.lab;
-        let key = format!("{} {:?} {width}", settings.mechanism, settings.model);
+        let key = format!("{} {:?} {width} {questions}", settings.mechanism, settings.model);
         *self.operations.entry(key).or_insert_with(|| {
             let attention = lab.attention(&settings.mechanism).expect("planned trials have known mechanisms");
             let length = width + attention.spec.globals;
-            cost::flops(&settings.model, &attention.into(), length, 1.0).training
+            cost::flops(&settings.model, &attention.into(), length, questions).training
         })
     }
 

@@ -1,4 +1,4 @@
-//! How much memory a trial needs, by estimate, and how much the machine has.
+//! How much memory a trial needs, by estimate.
 
 use semfocus_core::{ModelConfig, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, SMALL_HEAD, Selection};
@@ -59,27 +59,6 @@ pub fn needed(trial: &Trial, threads: usize) -> u64 {
     examples.saturating_add(4 * (copies + sums)).saturating_add(4 * step)
 }
 
-/// Bytes of memory that this process may use: of the machine, of its container, or of its Slurm job. None if the system does not
-/// say.
-pub fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let total = total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024;
-    // A container, or a job of a cluster, may have less.
-    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    let job = memory_of_job(|name| std::env::var(name).ok());
-    Some([limit, job].into_iter().flatten().fold(total, u64::min))
-}
-
-/// Bytes that Slurm gave a job on its node, from its environment. Slurm need not enforce it.
-fn memory_of_job(variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
-    variable("SLURM_JOB_ID")?;
-    // In mebibytes; 0 is the whole node.
-    let number = |name| variable(name)?.trim().parse::<u64>().ok().filter(|number| *number > 0);
-    let per_core = || Some(number("SLURM_MEM_PER_CPU")?.saturating_mul(number("SLURM_CPUS_ON_NODE")?));
-    Some(number("SLURM_MEM_PER_NODE").or_else(per_core)?.saturating_mul(1 << 20))
-}
-
 #[cfg(test)]
 mod tests {
     use semfocus_core::{Experiment, Request};
@@ -124,22 +103,5 @@ mod tests {
             assert!(bytes(&[larger]) > 2 * usual, "{larger}: {}", bytes(&[larger]));
         }
         assert!(bytes(&["model.d_model=65536", "model.d_mlp=65536"]) > 100_000_000_000);
-    }
-
-    #[test]
-    fn a_job_of_slurm_has_the_memory_it_was_given() {
-        let memory = |variables: &[(&str, &str)]| {
-            memory_of_job(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
-        };
-        let job = ("SLURM_JOB_ID", "7");
-        assert_eq!(memory(&[job, ("SLURM_MEM_PER_NODE", "2048")]), Some(2 << 30));
-        assert_eq!(memory(&[job, ("SLURM_MEM_PER_CPU", "512"), ("SLURM_CPUS_ON_NODE", "4")]), Some(2 << 30));
-        assert_eq!(memory(&[job, ("SLURM_MEM_PER_NODE", "0")]), None);
-        assert_eq!(memory(&[("SLURM_MEM_PER_NODE", "2048")]), None);
-    }
-
-    #[test]
-    fn the_machine_has_memory() {
-        assert!(available().is_none_or(|bytes| bytes > 100_000_000));
     }
 }

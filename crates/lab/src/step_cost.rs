@@ -9,13 +9,14 @@ use semfocus_core::{At, Key, ModelConfig, Question, Questions, Target, TrialSett
 use semfocus_nn::conformance::BothEnds;
 use semfocus_nn::{Pass, StandardOptimizer, train};
 use semfocus_store::files;
+use serde::{Deserialize, Serialize};
 
 use crate::model::new_model;
 use crate::threads::on_one_thread;
 use crate::{Device, Lab};
 
 /// What a step costs on one thread.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
     /// Seconds of a training step.
     pub train: f64,
@@ -105,37 +106,28 @@ pub struct CostFile {
 impl CostFile {
     /// What it holds.
     pub(crate) fn read(&self) -> BTreeMap<String, StepCost> {
-        let Some(table) = std::fs::read_to_string(&self.path).ok().and_then(|text| text.parse::<toml::Table>().ok())
-        else {
-            return BTreeMap::new();
-        };
-        if table.get("measured_with").and_then(toml::Value::as_str) != Some(self.measured_with.as_str()) {
-            return BTreeMap::new();
-        }
-        let costs = table.get("seconds").and_then(toml::Value::as_table).into_iter().flatten();
-        let cost = |(kind, value): (&String, &toml::Value)| {
-            let seconds =
-                |name: &str| value.get(name)?.as_float().filter(|seconds| *seconds > 0.0 && seconds.is_finite());
-            Some((kind.clone(), StepCost { train: seconds("train")?, evaluate: seconds("evaluate")? }))
-        };
-        costs.filter_map(cost).collect()
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let costs = toml::from_str::<Costs>(&text).ok().filter(|costs| costs.measured_with == self.measured_with);
+        let mut seconds = costs.map(|costs| costs.seconds).unwrap_or_default();
+        let is_possible = |seconds: f64| seconds > 0.0 && seconds.is_finite();
+        seconds.retain(|_, cost| is_possible(cost.train) && is_possible(cost.evaluate));
+        seconds
     }
 
     /// Replaces what it holds.
     pub(crate) fn write(&self, costs: &BTreeMap<String, StepCost>) {
-        let mut seconds = toml::Table::new();
-        for (kind, cost) in costs {
-            let numbers = [("train", cost.train), ("evaluate", cost.evaluate)];
-            let numbers = numbers.map(|(name, seconds)| (name.to_owned(), toml::Value::Float(seconds)));
-            seconds.insert(kind.clone(), toml::Value::Table(numbers.into_iter().collect()));
-        }
-        let mut table = toml::Table::new();
-        table.insert("measured_with".to_owned(), toml::Value::String(self.measured_with.clone()));
-        table.insert("seconds".to_owned(), toml::Value::Table(seconds));
-        let Some(folder) = self.path.parent() else { return };
+        let costs = Costs { measured_with: self.measured_with.clone(), seconds: costs.clone() };
+        let (Ok(text), Some(folder)) = (toml::to_string(&costs), self.path.parent()) else { return };
         if std::fs::create_dir_all(folder).is_ok() {
             // Without the file, the next estimate takes a second longer.
-            let _ = files::write_whole(&self.path, table.to_string().as_bytes());
+            let _ = files::write_whole(&self.path, text.as_bytes());
         }
     }
+}
+
+/// The contents of a [`CostFile`].
+#[derive(Serialize, Deserialize)]
+struct Costs {
+    measured_with: String,
+    seconds: BTreeMap<String, StepCost>,
 }

@@ -5,6 +5,9 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use semfocus_analysis::theory::lipschitz::Profile;
+use semfocus_lab::estimate::Estimator;
+use semfocus_lab::probing::Prober;
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab};
 use semfocus_tasks::{
@@ -69,4 +72,63 @@ fn a_task_with_a_question_at_every_token_is_learned() {
             assert!(last.heldout_accuracy > 0.97 && last.heldout_loss < 0.2, "{mechanism}, {engine}: {last:?}");
         }
     }
+}
+
+/// The bounds on the steepness of the loss are proved for the mean over the tokens.
+#[test]
+fn no_bounds_are_given_where_examples_ask_at_tokens() {
+    let lab = Lab::standard().with(FIRST_AND_OWN);
+    for (task, is_bounded) in [("first-and-own", false), ("parity", true)] {
+        let trial = common::planned(&lab, "full", &[&format!("task={task}")]).unwrap();
+        let trainer = Trainer::new(&trial, &Device::cpu()).unwrap();
+        let record = Prober::new(&trial, &trainer.data().train, 10).measure(trainer.model(), 0, None);
+        assert_eq!(
+            (record.asks_at_tokens, Profile::from_record(&record).is_some()),
+            (!is_bounded, is_bounded),
+            "{task}"
+        );
+    }
+}
+
+/// With 2,000 classes the head is most of the work, once for each question.
+const MANY: TaskInfo = TaskInfo { summary: "2,000 classes", ..TaskInfo::new("many", |_| Ok(Arc::new(Many(1)))) };
+const MANY_AT_TOKENS: TaskInfo =
+    TaskInfo { summary: "2,000 classes at every token", ..TaskInfo::new("many-at-tokens", |_| Ok(Arc::new(Many(9)))) };
+
+#[derive(Debug)]
+struct Many(u32);
+
+impl Task for Many {
+    fn alphabet(&self) -> Vec<Symbol> {
+        FirstAndOwn.alphabet()
+    }
+
+    fn classes(&self) -> Vec<Symbol> {
+        (0..2000).map(|class| Symbol { text: format!("c{class}").into(), meaning: "a class".into() }).collect()
+    }
+
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        out.extend((0..random.within(lengths)).map(|_| random.below(2) as Token));
+        Ok(self.answers(out).expect("all bits are legal"))
+    }
+
+    fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+        let asked = |position| Question {
+            at: At::Token(position),
+            target: Target::Class(bits[position as usize]),
+            weight: 1.0,
+        };
+        Ok((0..self.0).map(asked).collect())
+    }
+}
+
+#[test]
+fn the_estimate_counts_the_questions() {
+    let lab = Lab::standard().with(MANY).with(MANY_AT_TOKENS);
+    let mut estimator = Estimator::new(&lab, None);
+    let [once, at_tokens] = ["many", "many-at-tokens"].map(|task| {
+        let trial = common::planned(&lab, "full", &[&format!("task={task}")]).unwrap();
+        estimator.trials(&[trial])
+    });
+    assert!(at_tokens > 4.0 * once, "{once} s and {at_tokens} s");
 }

@@ -251,3 +251,24 @@ fn probes_of_every_mechanism_say_what_is_defined() {
         }
     }
 }
+
+/// Every query of a causal model sees one key more than the one before.
+#[test]
+fn causal_models_are_probed() {
+    for (mechanism, most, least) in [("full", 9.0, 1.0), ("banded:3", 7.0, 0.0), ("topk:3", 9.0, 0.0)] {
+        for engine in ["fused", "reference"] {
+            let trial = trial(mechanism, &["model.visibility=causal", &format!("model.engine={engine}")]);
+            let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model(&trial, 5), 1, None);
+            let sink = &record.pooled.sink;
+            assert!(sink[10] <= most && sink[0] >= least, "{mechanism} {engine}: {sink:?}");
+            assert_eq!((record.length, record.min_kept), (9, 1), "{mechanism} {engine}");
+            if mechanism == "full" {
+                assert_eq!(
+                    (sink[10], sink[0], sink[5]),
+                    (most, least, 5.0),
+                    "{engine}: every key is kept by those after it"
+                );
+            }
+        }
+    }
+}

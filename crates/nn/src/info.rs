@@ -61,6 +61,21 @@ pub struct MechanismInfo {
 }
 
 impl MechanismInfo {
+    /// An entry with a name and how to build it, to which the rest is added. It takes no values.
+    pub const fn new(name: &'static str, build: fn(&Values) -> Result<Arc<dyn Mechanism>, String>) -> Self {
+        MechanismInfo {
+            name,
+            family: Family::Control,
+            summary: "",
+            source: "",
+            formula: "",
+            isolates: "",
+            parameters: &[],
+            allows_globals: false,
+            build,
+        }
+    }
+
     /// Whether the mechanism runs on the fused operators, not only in its reference form.
     pub fn has_fast_form(&self) -> bool {
         let table = Table::new(vec![self.clone()]);

@@ -23,6 +23,9 @@ pub fn loss_and_gradients(model: &Encoder, batch: Batch, pass: Pass) -> (f64, Na
     let Batch { tokens, questions } = batch;
     let rows = model.token_rows(tokens.clone());
     model.gradients(&rows, &questions, &pass).unwrap_or_else(|| {
+        if questions.all().is_empty() {
+            return (0.0, NamedGradients::zeros(model));
+        }
         let model = parameters::tracked(model.clone());
         let loss = loss(model.forward_at(tokens, &questions, pass), &questions);
         (loss.clone().into_scalar::<f64>(), NamedGradients::take(&model, loss.backward()))

@@ -14,6 +14,7 @@ use crate::input::{Pass, TokenRows};
 use crate::loss::{self, Batch};
 use crate::observer::ObservedLayer;
 use crate::parameters::{self, NamedGradients, ParameterError};
+use crate::weights::Maps;
 
 /// A model that can be trained, evaluated and observed.
 pub trait Model: Send + Sync + fmt::Debug {
@@ -28,6 +29,9 @@ pub trait Model: Send + Sync + fmt::Debug {
 
     /// All parameters with their names, in a fixed order.
     fn parameters(&self) -> Vec<(String, TensorData)>;
+
+    /// Its linear maps, which bound how steep it is.
+    fn maps(&self) -> Maps<'_>;
 
     /// The same model with other values of all parameters; their precision stays that of the model.
     fn with_parameters(&self, parameters: Vec<(String, TensorData)>) -> Result<Box<dyn Model>, ParameterError>;
@@ -181,6 +185,10 @@ impl Model for Encoder {
 
     fn parameters(&self) -> Vec<(String, TensorData)> {
         parameters::named_parameters(self)
+    }
+
+    fn maps(&self) -> Maps<'_> {
+        Maps { embedding: &self.embedding, blocks: &self.blocks, classifier: &self.classifier }
     }
 
     fn with_parameters(&self, parameters: Vec<(String, TensorData)>) -> Result<Box<dyn Model>, ParameterError> {

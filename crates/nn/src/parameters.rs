@@ -39,6 +39,12 @@ pub fn named_gradients(model: &impl Module, gradients: &Gradients) -> Vec<(Strin
 pub struct NamedGradients(Vec<(String, Option<Vec<f32>>)>);
 
 impl NamedGradients {
+    /// Gradients of a loss that depends on nothing.
+    pub(crate) fn zeros(model: &impl Module) -> Self {
+        let zeros = |(name, data): (String, TensorData)| (name, Some(vec![0.0; data.num_elements()]));
+        NamedGradients(named_parameters(model).into_iter().map(zeros).collect())
+    }
+
     /// Adds the gradient of a parameter.
     pub fn add(&mut self, name: String, gradient: Option<Vec<f32>>) {
         self.0.push((name, gradient));

@@ -47,6 +47,17 @@ impl AttentionWeights {
     }
 }
 
+/// The linear maps of a model, and its embedding.
+#[derive(Clone, Copy, Debug)]
+pub struct Maps<'a> {
+    /// `[vocabulary + global tokens, d_model]`.
+    pub embedding: &'a Param<Tensor<2>>,
+    /// The blocks, first to last.
+    pub blocks: &'a [Block],
+    /// The head.
+    pub classifier: &'a Linear,
+}
+
 /// Parameters of an MLP sublayer.
 #[derive(Module, Debug)]
 pub struct MlpWeights {

@@ -4,8 +4,11 @@ mod common;
 
 use burn::tensor::Device;
 use common::{labels, mechanisms, questions, relevant, tokens};
+use semfocus_core::Questions;
 use semfocus_nn::conformance::{Case, Scores, ZipEq, check, specs};
-use semfocus_nn::{Activation, Encoder, Engine, FastForm, ModelConfig, Pass, Registry, Visibility, parameters, train};
+use semfocus_nn::{
+    Activation, Encoder, Engine, FastForm, Model, ModelConfig, Pass, Registry, Visibility, parameters, train,
+};
 
 const ORDINARY: Case = Case {
     batch: 2,
@@ -249,6 +252,85 @@ fn training_steps_agree() {
                 for (a, b) in found.iter::<f64>().zip_eq(expected.iter::<f64>()) {
                     assert!((a - b).abs() < 2e-5, "{spec} {d_model} {d_head:?} {visibility:?} {name}: {a} {b}");
                 }
+            }
+        }
+    }
+}
+
+/// No sequence of the batch asks anything: there is no loss, and no gradient, in either form.
+#[test]
+fn a_batch_that_asks_nothing_changes_nothing() {
+    let device = Device::flex().autodiff();
+    let mut nothing = Questions::default();
+    (0..5).for_each(|_| nothing.push([]));
+    for (spec, engine) in ["full", "topk:3", "entmax:learned", "linear"]
+        .into_iter()
+        .flat_map(|spec| [Engine::Fused, Engine::Reference].map(|engine| (spec, engine)))
+    {
+        let config = ModelConfig { engine, ..ModelConfig::new(4, 3) };
+        let model = Encoder::new(config, Registry::standard().parse(spec).unwrap(), 5, &device).unwrap();
+        let batch = train::Batch { tokens: tokens(5, 12, 4, &device), questions: nothing.clone() };
+        let (loss, gradients) = Model::loss_and_gradients(&model, batch.clone(), Pass::training(1, 2));
+        assert_eq!(loss, 0.0, "{spec} {engine:?}");
+        for (name, gradient) in gradients.iter() {
+            assert!(gradient.is_none_or(|values| values.iter().all(|value| *value == 0.0)), "{spec} {engine:?} {name}");
+        }
+        let rows = model.token_rows(batch.tokens.clone());
+        assert!(model.answers(&rows, &nothing, Pass::evaluation(1, 0)).is_empty(), "{spec} {engine:?}");
+        let before = parameters::named_parameters(&model);
+        let (model, report) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1.0);
+        assert_eq!((report.loss, report.gradient_norm), (0.0, 0.0), "{spec} {engine:?}");
+        assert_eq!(parameters::named_parameters(&model), before, "{spec} {engine:?}");
+    }
+}
+#[test]
+fn tmp_rounding() {
+    let device = Device::flex().autodiff();
+    let registry = mechanisms::registry();
+    for info in registry.iter() {
+        for spec in specs(info, 12) {
+            for (activation, training) in
+                [(Activation::Relu, true), (Activation::Gelu, true), (Activation::Mish, false)]
+            {
+                let asked = questions(5, 12, 3);
+                let run = |engine, double| {
+                    let config = ModelConfig {
+                        d_model: 12,
+                        heads: 2,
+                        blocks: 3,
+                        d_mlp: 20,
+                        activation,
+                        dropout: 0.1,
+                        inverse_temperature: 1.5,
+                        engine,
+                        ..ModelConfig::new(4, 3)
+                    };
+                    let model = relevant(Encoder::new(config, registry.parse(&spec).unwrap(), 5, &device).unwrap());
+                    let model = if double { parameters::to_f64(model) } else { model };
+                    let pass = if training { Pass::training(1, 2) } else { Pass::evaluation(1, 2) };
+                    let loss = train::loss(model.forward_at(tokens(5, 12, 4, &device), &asked, pass), &asked);
+                    parameters::named_gradients(&model, &loss.backward())
+                };
+                let exact = run(Engine::Reference, true);
+                let error = |found: Vec<(String, burn::tensor::TensorData)>| {
+                    exact
+                        .iter()
+                        .zip_eq(&found)
+                        .map(|((name, e), (_, f))| {
+                            let e: Vec<f64> = e.iter::<f64>().collect();
+                            let scale = e.iter().fold(1e-2f64, |m, v| m.max(v.abs()));
+                            (
+                                f.iter::<f64>().zip_eq(e).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / scale,
+                                name.clone(),
+                            )
+                        })
+                        .fold((0.0, String::new()), |a, b| if b.0 > a.0 { b } else { a })
+                };
+                println!(
+                    "{spec} {activation:?} fused {:?} reference {:?}",
+                    error(run(Engine::Fused, false)),
+                    error(run(Engine::Reference, false))
+                );
             }
         }
     }

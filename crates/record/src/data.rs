@@ -431,6 +431,7 @@ impl ProbeRow {
                 pooled: Summary::default(),
                 layers: Vec::new(),
                 norms: None,
+                asks_at_tokens: false,
             });
         }
         if let Some(probe) = trial.probes.last_mut() {

@@ -86,7 +86,7 @@ pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use finished::Finished;
 pub use follower::{Change, Follower, RunCursor};
 pub use index::IndexEntry;
-pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken, slurm_job_in};
+pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken};
 pub use records::{EvaluationRecord, ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Asked, Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};

@@ -244,11 +244,11 @@ impl LayerStatistics {
 }
 
 impl Profile {
-    /// The bounds on the gradient of a probed model; none if the weights of a layer are not the softmax of its scores, for which
-    /// nothing is proved.
+    /// The bounds on the gradient of a probed model; none if the weights of a layer are not the softmax of its scores, or examples ask
+    /// at tokens instead of at their mean: nothing is proved for those.
     pub fn from_record(record: &ProbeRecord) -> Option<Self> {
-        let is_softmax = record.layers.iter().all(|layer| layer.is_softmax);
-        let norms = record.norms.as_ref().filter(|_| is_softmax)?;
+        let is_proved = !record.asks_at_tokens && record.layers.iter().all(|layer| layer.is_softmax);
+        let norms = record.norms.as_ref().filter(|_| is_proved)?;
         Some(Profile::new(norms, &LayerStatistics::from_record(record), record.length))
     }
 }

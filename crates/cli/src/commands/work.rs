@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use semfocus_core::Allocation;
 use semfocus_lab::Lab;
-use semfocus_lab::jobs::{Deadline, Job, Sharing, Train, cores, jobs};
+use semfocus_lab::jobs::{Deadline, Job, Sharing, Train, jobs};
 use semfocus_store::{End, Locks, Store, StoreError};
 
 use crate::execute::{Execution, as_jobs};
 use crate::locks::LockArg;
 use crate::measure::{self, MeasureArgs};
 use crate::signals::Signals;
-use crate::slurm::job::{SlurmJob, margin};
+use crate::slurm::job::{margin, time_left};
 use crate::talk::say;
 use crate::text::clock;
 use crate::{DeviceArg, Error, Exit, time};
@@ -72,10 +73,11 @@ struct Worker<'a> {
 pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
     let store = Store::open(&args.dir)?;
     store.keep_measurements(&args.measure.get()?)?;
-    let job = SlurmJob::of_this_process();
+    let allocation = Allocation::here();
+    let job = allocation.job.as_ref();
     let signals = Signals::catch(job.is_some())?;
     let left = args.time.or_else(|| {
-        let left = job.as_ref()?.time_left()?;
+        let left = time_left(allocation)?;
         Some(left.saturating_sub(margin(left)))
     });
     let deadline = left.and_then(Deadline::after);
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
         stop_at(deadline, &signals.stop);
     }
     if !args.quiet {
-        let place = job.as_ref().map_or_else(String::new, |job| format!(" in Slurm job {}", job.name));
+        let place = job.map_or_else(String::new, |job| format!(" in Slurm job {job}"));
         let time = left.map_or_else(String::new, |left| format!(" for {}", clock(left.as_secs_f64())));
         say!("working on {}{place}{time}", args.dir.display());
     }
@@ -114,7 +116,7 @@ impl Worker<'_> {
             let Worked::All(failed) = &mut worked else { break };
             let jobs = jobs(&measurement, &measure::models(&measurement, self.lab, store)?.models)?;
             let jobs: Vec<&dyn Job> = jobs.iter().map(|job| &**job).collect();
-            match self.run(&execution, &jobs, Sharing::one_by_one(Some(cores()))) {
+            match self.run(&execution, &jobs, Sharing::one_by_one(None)) {
                 Worked::All(more) => failed.extend(more),
                 stopped => worked = stopped,
             }

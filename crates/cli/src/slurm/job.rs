@@ -2,49 +2,28 @@
 
 use std::time::{Duration, SystemTime};
 
-use semfocus_store::slurm_job_in;
+use semfocus_core::Allocation;
 
 use super::call::call;
 use crate::time::from_slurm;
 
-/// A job of Slurm.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SlurmJob {
-    /// As `squeue` knows it: a number, or ARRAY_TASK.
-    pub(crate) name: String,
-    /// When it ends, in seconds since 1970, if the version of Slurm says so.
-    ends: Option<u64>,
+/// Time until Slurm ends the job of an allocation: from its environment, or by one call of `squeue`. None if it has no limit or
+/// neither of them tells.
+pub(crate) fn time_left(allocation: &Allocation) -> Option<Duration> {
+    let job = allocation.job.as_ref()?;
+    time_left_by(allocation.ends, SystemTime::now(), || {
+        let answer = call("squeue", &["-h", "-j", job, "-o", "%L"], "").ok()?;
+        answer.stdout.lines().find_map(from_slurm)
+    })
 }
 
-impl SlurmJob {
-    /// The job of this process, if it runs in one.
-    pub(crate) fn of_this_process() -> Option<Self> {
-        SlurmJob::from_environment(|name| std::env::var(name).ok())
-    }
-
-    fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let name = slurm_job_in(&variable)?;
-        let ends = variable("SLURM_JOB_END_TIME").and_then(|time| time.parse().ok());
-        Some(SlurmJob { name, ends })
-    }
-
-    /// Time until Slurm ends the job: from its environment, or by one call of `squeue`. None if it has no limit or neither of
-    /// them tells.
-    pub(crate) fn time_left(&self) -> Option<Duration> {
-        self.time_left_by(SystemTime::now(), || {
-            let answer = call("squeue", &["-h", "-j", &self.name, "-o", "%L"], "").ok()?;
-            answer.stdout.lines().find_map(from_slurm)
-        })
-    }
-
-    fn time_left_by(&self, now: SystemTime, ask: impl FnOnce() -> Option<u64>) -> Option<Duration> {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-        let seconds = match self.ends {
-            Some(ends) => ends.saturating_sub(now),
-            None => ask()?,
-        };
-        Some(Duration::from_secs(seconds))
-    }
+fn time_left_by(ends: Option<u64>, now: SystemTime, ask: impl FnOnce() -> Option<u64>) -> Option<Duration> {
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let seconds = match ends {
+        Some(ends) => ends.saturating_sub(now),
+        None => ask()?,
+    };
+    Some(Duration::from_secs(seconds))
 }
 
 /// How long before its end a job that may run for this time stops working, to have time to save.
@@ -62,29 +41,14 @@ pub(crate) fn signal_lead(limit: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn job(variables: &[(&str, &str)]) -> Option<SlurmJob> {
-        SlurmJob::from_environment(|name| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn a_task_of_an_array_is_named_by_both_numbers() {
-        assert_eq!(job(&[]), None);
-        assert_eq!(job(&[("SLURM_JOB_ID", "12")]).unwrap().name, "12");
-        let task = [("SLURM_JOB_ID", "12"), ("SLURM_ARRAY_JOB_ID", "12"), ("SLURM_ARRAY_TASK_ID", "6")];
-        assert_eq!(job(&task).unwrap().name, "12_6");
-    }
-
     #[test]
     fn the_end_comes_from_the_environment_or_from_the_queue() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
-        let known = job(&[("SLURM_JOB_ID", "1"), ("SLURM_JOB_END_TIME", "4600")]).unwrap();
-        assert_eq!(known.time_left_by(now, || panic!("it need not ask")), Some(Duration::from_secs(3600)));
-        assert_eq!(known.time_left_by(now + Duration::from_secs(9000), || None), Some(Duration::ZERO));
-        let unknown = job(&[("SLURM_JOB_ID", "1")]).unwrap();
-        assert_eq!(unknown.time_left_by(now, || from_slurm("1:00:00")), Some(Duration::from_secs(3600)));
-        assert_eq!(unknown.time_left_by(now, || from_slurm("UNLIMITED")), None);
+        let known = |now| time_left_by(Some(4600), now, || panic!("it need not ask"));
+        assert_eq!(known(now), Some(Duration::from_secs(3600)));
+        assert_eq!(known(now + Duration::from_secs(9000)), Some(Duration::ZERO));
+        assert_eq!(time_left_by(None, now, || from_slurm("1:00:00")), Some(Duration::from_secs(3600)));
+        assert_eq!(time_left_by(None, now, || from_slurm("UNLIMITED")), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::WeightDropout;
 use super::dense::{Head, HeadGradients, Weighing};
 use crate::math;
-use crate::simd::{LANES, Simd, dispatched, padded, with_vectors};
+use crate::simd::{LANES, Simd, dispatched, padded};
 use crate::weighting::{self, RowStatistics};
 use crate::{FusedWeighting, KeptKeys};
 
@@ -79,17 +79,12 @@ fn dropout_factors<S: Simd>(simd: S, drop: &WeightDropout, words: (u32, u32), ke
 
 dispatched! {
     /// The scores of all kept pairs, in the order of the pattern.
-    pub(super) fn scores(simd; head: Head, kept: &KeptKeys, scores: &mut Vec<f32>) {
-        with_vectors!(head.width, scores_rows::<S>(simd, head, kept, scores));
-    }
-}
-
-#[inline(always)]
-fn scores_rows<S: Simd, const VECTORS: usize>(simd: S, head: Head, kept: &KeptKeys, scores: &mut Vec<f32>) {
-    let stride = row_stride::<VECTORS>(&head);
-    for (query, row) in head.query.chunks_exact(stride).enumerate() {
-        for &key in kept.row(query) {
-            scores.push(dot(simd, row, &head.key[key as usize * stride..][..stride]));
+    pub(super) fn scores(simd, VECTORS of head.width; head: Head, kept: &KeptKeys, scores: &mut Vec<f32>) {
+        let stride = row_stride::<VECTORS>(&head);
+        for (query, row) in head.query.chunks_exact(stride).enumerate() {
+            for &key in kept.row(query) {
+                scores.push(dot(simd, row, &head.key[key as usize * stride..][..stride]));
+            }
         }
     }
 }
@@ -97,42 +92,29 @@ fn scores_rows<S: Simd, const VECTORS: usize>(simd: S, head: Head, kept: &KeptKe
 dispatched! {
     /// Turns the scores of the kept pairs into weights (before dropout), in place, and writes the context. Appends the statistics
     /// of each row for weightings other than softmax.
-    pub(super) fn forward(simd; head: Head, kept: &KeptKeys, how: Weighing, pairs: &mut [f32], context: &mut [f32], statistics: &mut Vec<RowStatistics>) {
-        with_vectors!(head.width, forward_rows::<S>(simd, head, kept, how, pairs, context, statistics));
-    }
-}
-
-#[inline(always)]
-fn forward_rows<S: Simd, const VECTORS: usize>(
-    simd: S,
-    head: Head,
-    kept: &KeptKeys,
-    how: Weighing,
-    pairs: &mut [f32],
-    context: &mut [f32],
-    statistics: &mut Vec<RowStatistics>,
-) {
-    let stride = row_stride::<VECTORS>(&head);
-    let mut scratch = Vec::new();
-    let mut rest = pairs;
-    for (query, context) in context.chunks_exact_mut(stride).enumerate() {
-        let keys = kept.row(query);
-        let (weights, after) = rest.split_at_mut(keys.len());
-        rest = after;
-        if how.weighting == FusedWeighting::Softmax {
-            softmax(simd, weights);
-        } else {
-            let row = weighting::statistics(simd, how.weighting, how.alpha, weights, &mut scratch);
-            weighting::weigh(simd, how.weighting, how.alpha, row, weights);
-            statistics.push(row);
-        }
-        let words = how.drop.words(query);
-        context.fill(0.0);
-        for (weights, keys) in weights.chunks(LANES).zip(keys.chunks(LANES)) {
-            let mut dropped = [0.0; LANES];
-            let factors = dropout_factors(simd, &how.drop, words, keys);
-            simd.store(&mut dropped, simd.mul(simd.load_some(weights), factors));
-            add_weighted_rows::<S, VECTORS>(simd, context, &dropped, keys, head.value);
+    pub(super) fn forward(simd, VECTORS of head.width; head: Head, kept: &KeptKeys, how: Weighing, pairs: &mut [f32], context: &mut [f32], statistics: &mut Vec<RowStatistics>) {
+        let stride = row_stride::<VECTORS>(&head);
+        let mut scratch = Vec::new();
+        let mut rest = pairs;
+        for (query, context) in context.chunks_exact_mut(stride).enumerate() {
+            let keys = kept.row(query);
+            let (weights, after) = rest.split_at_mut(keys.len());
+            rest = after;
+            if how.weighting == FusedWeighting::Softmax {
+                softmax(simd, weights);
+            } else {
+                let row = weighting::statistics(simd, how.weighting, how.alpha, weights, &mut scratch);
+                weighting::weigh(simd, how.weighting, how.alpha, row, weights);
+                statistics.push(row);
+            }
+            let words = how.drop.words(query);
+            context.fill(0.0);
+            for (weights, keys) in weights.chunks(LANES).zip(keys.chunks(LANES)) {
+                let mut dropped = [0.0; LANES];
+                let factors = dropout_factors(simd, &how.drop, words, keys);
+                simd.store(&mut dropped, simd.mul(simd.load_some(weights), factors));
+                add_weighted_rows::<S, VECTORS>(simd, context, &dropped, keys, head.value);
+            }
         }
     }
 }
@@ -159,70 +141,55 @@ fn softmax<S: Simd>(simd: S, scores: &mut [f32]) {
 dispatched! {
     /// Writes the gradients of query, key and value from the weights (before dropout) and the gradient of the context. Returns the
     /// gradient of α.
-    pub(super) fn backward(simd; head: Head, kept: &KeptKeys, how: Weighing, weights: &[f32], statistics: &[RowStatistics], context_gradient: &[f32], gradients: HeadGradients) -> f32 {
-        with_vectors!(head.width, backward_rows::<S>(simd, head, kept, how, weights, statistics, context_gradient, gradients))
-    }
-}
-
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn backward_rows<S: Simd, const VECTORS: usize>(
-    simd: S,
-    head: Head,
-    kept: &KeptKeys,
-    how: Weighing,
-    weights: &[f32],
-    statistics: &[RowStatistics],
-    context_gradient: &[f32],
-    gradients: HeadGradients,
-) -> f32 {
-    let stride = row_stride::<VECTORS>(&head);
-    let HeadGradients { query: query_gradients, key: key_gradients, value: value_gradients } = gradients;
-    query_gradients.fill(0.0);
-    key_gradients.fill(0.0);
-    value_gradients.fill(0.0);
-    let mut alpha_gradient = 0.0;
-    let mut row_gradients: Vec<f32> = Vec::new();
-    let mut rest = weights;
-    let rows = head.query.chunks_exact(stride).zip(context_gradient.chunks_exact(stride));
-    for (query, ((query_row, context_gradient), query_gradient)) in
-        rows.zip(query_gradients.chunks_exact_mut(stride)).enumerate()
-    {
-        let keys = kept.row(query);
-        let (weights, after) = rest.split_at(keys.len());
-        rest = after;
-        let words = how.drop.words(query);
-        // Gradients of the weights, then of the scores.
-        row_gradients.resize(keys.len().next_multiple_of(LANES), 0.0);
-        for (keys, gradients) in keys.chunks(LANES).zip(row_gradients.chunks_exact_mut(LANES)) {
-            let mut products = [0.0; LANES];
-            for (product, &key) in products.iter_mut().zip(keys) {
-                *product = dot(simd, context_gradient, &head.value[key as usize * stride..][..stride]);
+    pub(super) fn backward(simd, VECTORS of head.width; head: Head, kept: &KeptKeys, how: Weighing, weights: &[f32], statistics: &[RowStatistics], context_gradient: &[f32], gradients: HeadGradients) -> f32 {
+        let stride = row_stride::<VECTORS>(&head);
+        let HeadGradients { query: query_gradients, key: key_gradients, value: value_gradients } = gradients;
+        query_gradients.fill(0.0);
+        key_gradients.fill(0.0);
+        value_gradients.fill(0.0);
+        let mut alpha_gradient = 0.0;
+        let mut row_gradients: Vec<f32> = Vec::new();
+        let mut rest = weights;
+        let rows = head.query.chunks_exact(stride).zip(context_gradient.chunks_exact(stride));
+        for (query, ((query_row, context_gradient), query_gradient)) in
+            rows.zip(query_gradients.chunks_exact_mut(stride)).enumerate()
+        {
+            let keys = kept.row(query);
+            let (weights, after) = rest.split_at(keys.len());
+            rest = after;
+            let words = how.drop.words(query);
+            // Gradients of the weights, then of the scores.
+            row_gradients.resize(keys.len().next_multiple_of(LANES), 0.0);
+            for (keys, gradients) in keys.chunks(LANES).zip(row_gradients.chunks_exact_mut(LANES)) {
+                let mut products = [0.0; LANES];
+                for (product, &key) in products.iter_mut().zip(keys) {
+                    *product = dot(simd, context_gradient, &head.value[key as usize * stride..][..stride]);
+                }
+                let factors = dropout_factors(simd, &how.drop, words, keys);
+                simd.store(gradients, simd.mul(simd.load(&products), factors));
             }
-            let factors = dropout_factors(simd, &how.drop, words, keys);
-            simd.store(gradients, simd.mul(simd.load(&products), factors));
-        }
-        if how.weighting == FusedWeighting::Softmax {
-            softmax_backward(simd, weights, &mut row_gradients);
-        } else {
-            let gradients = &mut row_gradients[..keys.len()];
-            alpha_gradient +=
-                weighting::weigh_backward(simd, how.weighting, how.alpha, statistics[query], weights, gradients);
-        }
-        let chunks = weights.chunks(LANES).zip(keys.chunks(LANES));
-        for ((weights, keys), gradients) in chunks.zip(row_gradients.as_chunks::<LANES>().0) {
-            let mut dropped = [0.0; LANES];
-            let factors = dropout_factors(simd, &how.drop, words, keys);
-            simd.store(&mut dropped, simd.mul(simd.load_some(weights), factors));
-            add_weighted_rows::<S, VECTORS>(simd, query_gradient, gradients, keys, head.key);
-            for ((gradient, dropped), &key) in gradients.iter().zip(&dropped).zip(keys) {
-                let at = key as usize * stride..(key as usize + 1) * stride;
-                add_scaled(simd, &mut key_gradients[at.clone()], *gradient, query_row);
-                add_scaled(simd, &mut value_gradients[at], *dropped, context_gradient);
+            if how.weighting == FusedWeighting::Softmax {
+                softmax_backward(simd, weights, &mut row_gradients);
+            } else {
+                let gradients = &mut row_gradients[..keys.len()];
+                alpha_gradient +=
+                    weighting::weigh_backward(simd, how.weighting, how.alpha, statistics[query], weights, gradients);
+            }
+            let chunks = weights.chunks(LANES).zip(keys.chunks(LANES));
+            for ((weights, keys), gradients) in chunks.zip(row_gradients.as_chunks::<LANES>().0) {
+                let mut dropped = [0.0; LANES];
+                let factors = dropout_factors(simd, &how.drop, words, keys);
+                simd.store(&mut dropped, simd.mul(simd.load_some(weights), factors));
+                add_weighted_rows::<S, VECTORS>(simd, query_gradient, gradients, keys, head.key);
+                for ((gradient, dropped), &key) in gradients.iter().zip(&dropped).zip(keys) {
+                    let at = key as usize * stride..(key as usize + 1) * stride;
+                    add_scaled(simd, &mut key_gradients[at.clone()], *gradient, query_row);
+                    add_scaled(simd, &mut value_gradients[at], *dropped, context_gradient);
+                }
             }
         }
+        alpha_gradient
     }
-    alpha_gradient
 }
 
 /// From gradients of the weights to those of the scores, in place; `gradients` is padded to whole vectors.

@@ -185,6 +185,16 @@ mod half {
     }
 }
 
+/// The results of an operation for both halves of its operands.
+macro_rules! halves {
+    ($operation:path[$($operand:ident),*]) => {
+        ($operation($($operand.0),*), $operation($($operand.1),*))
+    };
+}
+
+/// To the nearest integer, ties to even, without raising a flag.
+pub(super) const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
 // SAFETY of all blocks below: an `Avx2` value exists only where the processor has AVX2 and FMA (its constructor demands
 // it), and no block but loads and stores touches memory; those pass the caller's guarantee on.
 #[allow(clippy::undocumented_unsafe_blocks)]
@@ -213,71 +223,28 @@ impl Simd for Avx2 {
         }
     }
 
-    #[inline(always)]
-    fn add(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (_mm256_sub_ps(a.0, b.0), _mm256_sub_ps(a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (_mm256_div_ps(a.0, b.0), _mm256_div_ps(a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (_mm256_max_ps(a.0, b.0), _mm256_max_ps(a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (_mm256_min_ps(a.0, b.0), _mm256_min_ps(a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn round(self, a: Self::F) -> Self::F {
-        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-        unsafe { (_mm256_round_ps::<NEAREST>(a.0), _mm256_round_ps::<NEAREST>(a.1)) }
-    }
-
-    #[inline(always)]
-    fn pow2(self, n: Self::F) -> Self::F {
-        unsafe { (half::pow2(n.0), half::pow2(n.1)) }
-    }
-
-    #[inline(always)]
-    fn sqrt(self, a: Self::F) -> Self::F {
-        unsafe { (_mm256_sqrt_ps(a.0), _mm256_sqrt_ps(a.1)) }
+    operations! {
+        add(a, b) = unsafe { halves!(_mm256_add_ps[a, b]) };
+        sub(a, b) = unsafe { halves!(_mm256_sub_ps[a, b]) };
+        mul(a, b) = unsafe { halves!(_mm256_mul_ps[a, b]) };
+        div(a, b) = unsafe { halves!(_mm256_div_ps[a, b]) };
+        fma(a, b, c) = unsafe { halves!(_mm256_fmadd_ps[a, b, c]) };
+        max(a, b) = unsafe { halves!(_mm256_max_ps[a, b]) };
+        min(a, b) = unsafe { halves!(_mm256_min_ps[a, b]) };
+        round(a) = unsafe { halves!(_mm256_round_ps::<NEAREST>[a]) };
+        pow2(n) = unsafe { halves!(half::pow2[n]) };
+        sqrt(a) = unsafe { halves!(_mm256_sqrt_ps[a]) };
     }
 
     #[inline(always)]
     fn mantissa_and_exponent(self, a: Self::F) -> (Self::F, Self::F) {
-        let (low, high) = unsafe { (half::mantissa_and_exponent(a.0), half::mantissa_and_exponent(a.1)) };
+        let (low, high) = unsafe { halves!(half::mantissa_and_exponent[a]) };
         ((low.0, high.0), (low.1, high.1))
     }
 
-    #[inline(always)]
-    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { (half::where_positive(condition.0, a.0, b.0), half::where_positive(condition.1, a.1, b.1)) }
-    }
-
-    #[inline(always)]
-    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
-        unsafe { (half::below_or(a.0, limit.0, b.0), half::below_or(a.1, limit.1, b.1)) }
+    operations! {
+        where_positive(condition, a, b) = unsafe { halves!(half::where_positive[condition, a, b]) };
+        below_or(a, limit, b) = unsafe { halves!(half::below_or[a, limit, b]) };
     }
 
     #[inline(always)]

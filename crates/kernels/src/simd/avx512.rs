@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
+use super::avx2::NEAREST;
 use super::{LANES, SQRT_HALF_BITS, Simd};
 use semfocus_core::random;
 
@@ -65,44 +66,15 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(to, v) }
     }
 
-    #[inline(always)]
-    fn add(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_add_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_sub_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_mul_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_div_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        unsafe { _mm512_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_max_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_min_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn round(self, a: Self::F) -> Self::F {
-        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    operations! {
+        add(a, b) = unsafe { _mm512_add_ps(a, b) };
+        sub(a, b) = unsafe { _mm512_sub_ps(a, b) };
+        mul(a, b) = unsafe { _mm512_mul_ps(a, b) };
+        div(a, b) = unsafe { _mm512_div_ps(a, b) };
+        fma(a, b, c) = unsafe { _mm512_fmadd_ps(a, b, c) };
+        max(a, b) = unsafe { _mm512_max_ps(a, b) };
+        min(a, b) = unsafe { _mm512_min_ps(a, b) };
+        round(a) = unsafe { _mm512_roundscale_ps::<NEAREST>(a) };
     }
 
     #[inline(always)]
@@ -113,9 +85,8 @@ impl Simd for Avx512 {
         }
     }
 
-    #[inline(always)]
-    fn sqrt(self, a: Self::F) -> Self::F {
-        unsafe { _mm512_sqrt_ps(a) }
+    operations! {
+        sqrt(a) = unsafe { _mm512_sqrt_ps(a) };
     }
 
     #[inline(always)]
@@ -142,9 +113,8 @@ impl Simd for Avx512 {
         }
     }
 
-    #[inline(always)]
-    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
-        unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, limit), b, a) }
+    operations! {
+        below_or(a, limit, b) = unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, limit), b, a) };
     }
 
     #[inline(always)]

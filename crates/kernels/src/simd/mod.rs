@@ -7,6 +7,16 @@
 //! Kernels are written once, with [`dispatched!`]. Inside them, plain loops take the place of `array::map`, `from_fn` and
 //! the like: a closure that the standard library calls is compiled without the instruction set, and is slow.
 
+/// Methods of [`Simd`] whose operands and results are whole vectors: `add(a, b) = expression;`.
+macro_rules! operations {
+    ($($name:ident($($operand:ident),*) = $result:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($operand: Self::F),*) -> Self::F {
+            $result
+        }
+    )*};
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -289,8 +299,23 @@ impl InstructionSet {
 
 /// Defines a function whose body is compiled once for every instruction set and chosen at run time.
 ///
-/// `fn name(simd; arg: Type, …) -> Out { … }`: in the body `simd` is a value that implements [`Simd`].
+/// `fn name(simd; arg: Type, …) -> Out { … }`: in the body `simd` is a value that implements [`Simd`], and `S` is its type.
+///
+/// `fn name(simd, VECTORS of width; …)` compiles the body also for several numbers of vectors in a padded row: see
+/// [`with_vectors!`].
 macro_rules! dispatched {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($simd:ident, $vectors:ident of $width:expr; $($arg:ident : $ty:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
+        $crate::simd::dispatched! {
+            $(#[$meta])*
+            $vis fn $name($simd; $($arg: $ty),*) $(-> $out)? {
+                #[inline(always)]
+                #[allow(clippy::too_many_arguments)]
+                fn rows<S: $crate::simd::Simd, const $vectors: usize>($simd: S, $($arg: $ty),*) $(-> $out)? $body
+
+                $crate::simd::with_vectors!($width, rows::<S>($simd, $($arg),*))
+            }
+        }
+    };
     ($(#[$meta:meta])* $vis:vis fn $name:ident($simd:ident; $($arg:ident : $ty:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$meta])*
         #[allow(clippy::too_many_arguments)]

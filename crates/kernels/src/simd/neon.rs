@@ -197,59 +197,18 @@ impl Simd for Neon {
         }
     }
 
-    #[inline(always)]
-    fn add(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(vaddq_f32[a, b]) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(vsubq_f32[a, b]) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(vmulq_f32[a, b]) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(vdivq_f32[a, b]) }
-    }
-
-    #[inline(always)]
-    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        unsafe { quarters!(vfmaq_f32[c, a, b]) }
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(quarter::max[a, b]) }
-    }
-
-    #[inline(always)]
-    fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(quarter::min[a, b]) }
-    }
-
-    #[inline(always)]
-    fn round(self, a: Self::F) -> Self::F {
-        unsafe { quarters!(vrndnq_f32[a]) }
-    }
-
-    #[inline(always)]
-    fn pow2(self, n: Self::F) -> Self::F {
-        unsafe { quarters!(quarter::pow2[n]) }
-    }
-
-    #[inline(always)]
-    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(quarter::where_positive[condition, a, b]) }
-    }
-
-    #[inline(always)]
-    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
-        unsafe { quarters!(quarter::below_or[a, limit, b]) }
+    operations! {
+        add(a, b) = unsafe { quarters!(vaddq_f32[a, b]) };
+        sub(a, b) = unsafe { quarters!(vsubq_f32[a, b]) };
+        mul(a, b) = unsafe { quarters!(vmulq_f32[a, b]) };
+        div(a, b) = unsafe { quarters!(vdivq_f32[a, b]) };
+        fma(a, b, c) = unsafe { quarters!(vfmaq_f32[c, a, b]) };
+        max(a, b) = unsafe { quarters!(quarter::max[a, b]) };
+        min(a, b) = unsafe { quarters!(quarter::min[a, b]) };
+        round(a) = unsafe { quarters!(vrndnq_f32[a]) };
+        pow2(n) = unsafe { quarters!(quarter::pow2[n]) };
+        where_positive(condition, a, b) = unsafe { quarters!(quarter::where_positive[condition, a, b]) };
+        below_or(a, limit, b) = unsafe { quarters!(quarter::below_or[a, limit, b]) };
     }
 
     #[inline(always)]

@@ -48,59 +48,18 @@ impl Simd for Portable {
         unsafe { to.cast::<Self::F>().write(v) }
     }
 
-    #[inline(always)]
-    fn add(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| a + b)
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| a - b)
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| a * b)
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| a / b)
-    }
-
-    #[inline(always)]
-    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, larger)
-    }
-
-    #[inline(always)]
-    fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, smaller)
-    }
-
-    #[inline(always)]
-    fn round(self, a: Self::F) -> Self::F {
-        a.map(f32::round_ties_even)
-    }
-
-    #[inline(always)]
-    fn pow2(self, n: Self::F) -> Self::F {
-        n.map(|n| f32::from_bits(((n as i32 + 127) << 23) as u32))
-    }
-
-    #[inline(always)]
-    fn where_positive(self, condition: Self::F, a: Self::F, b: Self::F) -> Self::F {
-        std::array::from_fn(|i| if condition[i] > 0.0 { a[i] } else { b[i] })
-    }
-
-    #[inline(always)]
-    fn below_or(self, a: Self::F, limit: Self::F, b: Self::F) -> Self::F {
-        std::array::from_fn(|i| if a[i] < limit[i] { a[i] } else { b[i] })
+    operations! {
+        add(a, b) = zip(a, b, |a, b| a + b);
+        sub(a, b) = zip(a, b, |a, b| a - b);
+        mul(a, b) = zip(a, b, |a, b| a * b);
+        div(a, b) = zip(a, b, |a, b| a / b);
+        fma(a, b, c) = std::array::from_fn(|i| a[i].mul_add(b[i], c[i]));
+        max(a, b) = zip(a, b, larger);
+        min(a, b) = zip(a, b, smaller);
+        round(a) = a.map(f32::round_ties_even);
+        pow2(n) = n.map(|n| f32::from_bits(((n as i32 + 127) << 23) as u32));
+        where_positive(condition, a, b) = std::array::from_fn(|i| if condition[i] > 0.0 { a[i] } else { b[i] });
+        below_or(a, limit, b) = std::array::from_fn(|i| if a[i] < limit[i] { a[i] } else { b[i] });
     }
 
     #[inline(always)]

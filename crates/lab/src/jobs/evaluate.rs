@@ -1,84 +1,56 @@
 //! A stored model on other data.
 
-use std::path::Path;
 use std::time::Instant;
 
 use semfocus_core::measurement;
 use semfocus_nn::Pass;
-use semfocus_store::{End, EvaluationRecord, Event, JobId, JobKind, State, StoreError};
+use semfocus_store::{End, EvaluationRecord, Event, JobKind, State, StoreError};
 use semfocus_tasks::Source;
 
-use super::{Context, Job, JobError};
+use super::measuring::{Measure, Measuring};
+use super::{Context, JobError};
 use crate::training::{BATCH, Tally, batch};
 use crate::{ModelRef, TrainedModel};
 
 /// Loss and accuracy of a stored model on other data than that of its trial, recorded in its trial. What is on record is not
 /// evaluated again.
-pub struct Evaluate {
-    model: ModelRef,
-    options: measurement::Evaluate,
-}
+pub type Evaluate = Measuring<measurement::Evaluate>;
 
 impl Evaluate {
     /// Evaluates these models.
     pub fn all(options: &measurement::Evaluate, models: &[ModelRef]) -> Vec<Self> {
-        models.iter().map(|model| Evaluate { model: model.clone(), options: options.clone() }).collect()
-    }
-
-    /// The model.
-    pub fn model(&self) -> &ModelRef {
-        &self.model
-    }
-
-    /// What is on record for this model and this data.
-    pub fn record(&self) -> Result<Option<EvaluationRecord>, StoreError> {
-        let answers = |record: &EvaluationRecord| {
-            (record.epoch, &record.data) == (self.model.epoch(), &self.options.data)
-                && record.samples == self.options.samples.get()
-        };
-        Ok(self.model.folder.evaluations()?.into_iter().find(answers))
+        models.iter().map(|model| Evaluate { model: model.clone(), how: options.clone() }).collect()
     }
 }
 
-impl Job for Evaluate {
-    fn id(&self) -> JobId {
-        let part = format!("{} {} {}", self.model.part(), self.options.samples, self.options.data);
-        JobId { kind: JobKind::Evaluate, trial: self.model.folder.id(), part }
-    }
-
-    fn title(&self) -> String {
-        format!("{} after {}", self.model.title, self.model.part())
-    }
-
-    fn folder(&self) -> &Path {
-        self.model.folder.path()
-    }
+impl Measure for measurement::Evaluate {
+    const KIND: JobKind = JobKind::Evaluate;
+    const UNIT: &'static str = "examples";
+    type Record = EvaluationRecord;
 
     fn units(&self) -> usize {
-        self.options.samples.get()
+        self.samples.get()
     }
 
-    fn unit(&self) -> &'static str {
-        "examples"
+    fn part(&self, model: String) -> String {
+        format!("{model} {} {}", self.samples, self.data)
     }
 
-    fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        Ok(self.record()?.map(|_| State::Finished))
+    fn record(&self, model: &ModelRef) -> Result<Option<EvaluationRecord>, StoreError> {
+        let answers = |record: &EvaluationRecord| {
+            (record.epoch, &record.data, record.samples) == (model.epoch(), &self.data, self.samples.get())
+        };
+        Ok(model.folder.evaluations()?.into_iter().find(answers))
     }
 
-    fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        let TrainedModel { trial, model, epoch } = &context.load(&self.model)?;
-        let total = self.units();
-        context.emit(Event::JobStarted { done: 0, total, epoch: *epoch });
-        if self.record()?.is_some() {
-            return Ok(End::Over(State::Finished));
-        }
-        if let (Source::Own(own), false) = (trial.source.as_ref(), self.options.data.is_empty()) {
+    fn measure(&self, stored: &ModelRef, trained: &TrainedModel, context: &Context<'_>) -> Result<End, JobError> {
+        let (TrainedModel { trial, model, epoch }, total) = (trained, self.units());
+        if let (Source::Own(own), false) = (trial.source.as_ref(), self.data.is_empty()) {
             return Err(JobError::FixedData(own.name.clone()));
         }
         let began = Instant::now();
         let mut settings = trial.settings.clone();
-        self.options.apply(&mut settings);
+        self.apply(&mut settings);
         let sizes = &mut settings.data.sizes;
         (sizes.train, sizes.held_out, sizes.test) = (0, total, 0);
         let split = trial.source.dataset(&settings.data, settings.seed)?.held_out;
@@ -96,9 +68,9 @@ impl Job for Evaluate {
             });
             context.emit(Event::Progress { done: examples.end, total, loss: None });
         }
-        self.model.folder.writer(context.lease).append_evaluation(&EvaluationRecord {
+        stored.folder.writer(context.lease).append_evaluation(&EvaluationRecord {
             epoch: *epoch,
-            data: self.options.data.clone(),
+            data: self.data.clone(),
             samples: total,
             majority: split.questions.majority().unwrap_or_default(),
             evaluation: tally.result(),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use semfocus_core::Allocation;
 use semfocus_store::{End, Event, EventLog, Holder, JobId, Lease, Locks, Session, StoreError, Taken};
 
 use super::{Context, Job, JobError, Threads};
@@ -43,28 +44,14 @@ impl Sharing {
     /// As many trials at once as there are cores: two trials on one core each are done sooner than one after the other on
     /// two cores, because parts of a step do not run in parallel. Where there are fewer trials than cores, they share them.
     pub fn trials(jobs: Option<usize>, trials: usize) -> Self {
-        let threads = cores();
+        let threads = Allocation::here().cores;
         Sharing { threads, jobs: jobs.unwrap_or(threads).min(trials).max(1) }
     }
 
     /// One job after the other, each on all threads: for jobs that run in parallel inside.
     pub fn one_by_one(threads: Option<usize>) -> Self {
-        Sharing { threads: threads.unwrap_or_else(cores), jobs: 1 }
+        Sharing { threads: threads.unwrap_or(Allocation::here().cores), jobs: 1 }
     }
-}
-
-/// Cores that this process should use: those that Slurm gave its job, which it need not enforce, or those that the system
-/// lets it use.
-pub fn cores() -> usize {
-    let system = std::thread::available_parallelism().map_or(1, usize::from);
-    cores_of_job(|name| std::env::var(name).ok()).map_or(system, |cores| cores.min(system))
-}
-
-/// Cores of a Slurm job, from its environment.
-fn cores_of_job(variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
-    variable("SLURM_JOB_ID")?;
-    let number = |name| variable(name)?.trim().parse().ok().filter(|cores| *cores > 0);
-    number("SLURM_CPUS_PER_TASK").or_else(|| number("SLURM_CPUS_ON_NODE"))
 }
 
 /// Runs jobs side by side on the cores of this machine.
@@ -348,23 +335,5 @@ impl Threads for WorkerPools<'_> {
             Some(pool) => pool.install(work),
             None => work(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_of_slurm_has_the_cores_it_was_given() {
-        let cores = |variables: &[(&str, &str)]| {
-            cores_of_job(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
-        };
-        let job = ("SLURM_JOB_ID", "7");
-        assert_eq!(cores(&[job, ("SLURM_CPUS_PER_TASK", "3"), ("SLURM_CPUS_ON_NODE", "8")]), Some(3));
-        assert_eq!(cores(&[job, ("SLURM_CPUS_ON_NODE", "8")]), Some(8));
-        assert_eq!(cores(&[job, ("SLURM_CPUS_PER_TASK", "0")]), None);
-        assert_eq!(cores(&[("SLURM_CPUS_PER_TASK", "3")]), None, "left over from elsewhere");
-        assert_eq!(cores(&[]), None);
     }
 }

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | many jobs side by side | [`Executor`], [`Sharing`] |
 //! | whether there is time for another epoch | [`Deadline`] |
-//! | training a trial, resuming from its checkpoints | [`Train`] |
+//! | training a trial | [`Train`] |
+//! | where a trial continues | `resume.rs` |
+//! | what measurements of a stored model have in common | [`Measuring`] |
 //! | a probe of a stored model | [`Probe`] |
 //! | the cells of a loss surface | [`Surface`] |
 //! | Hessian eigenvalues of a stored model | [`MeasureSharpness`] |
@@ -17,7 +19,9 @@
 mod deadline;
 mod evaluate;
 mod executor;
+mod measuring;
 mod probe;
+mod resume;
 mod sharpness;
 mod surface;
 mod train;
@@ -30,7 +34,8 @@ use semfocus_store::{End, Event, JobId, Lease, Session, State, StoreError};
 
 pub use deadline::Deadline;
 pub use evaluate::Evaluate;
-pub use executor::{Executor, Observer, Sharing, cores};
+pub use executor::{Executor, Observer, Sharing};
+pub use measuring::{Measure, Measuring};
 pub use probe::Probe;
 pub use sharpness::MeasureSharpness;
 pub use surface::Surface;

@@ -1,20 +1,17 @@
 //! Hessian eigenvalues of a stored model.
 
-use std::path::Path;
 use std::time::Instant;
 
 use semfocus_core::measurement;
-use semfocus_store::{End, Event, JobId, JobKind, SharpnessRecord, State, StoreError};
+use semfocus_store::{End, Event, JobKind, SharpnessRecord, State, StoreError};
 
-use super::{Context, Job, JobError};
+use super::measuring::{Measure, Measuring};
+use super::{Context, JobError};
 use crate::surface::hessian::{Differences, SharpnessError, SharpnessOptions, measure};
 use crate::{ModelRef, TrainedModel};
 
 /// The sharpness of the training loss at a stored model, recorded in its trial. What is on record is not measured again.
-pub struct MeasureSharpness {
-    model: ModelRef,
-    options: SharpnessOptions,
-}
+pub type MeasureSharpness = Measuring<SharpnessOptions>;
 
 impl MeasureSharpness {
     /// Measures these models, and if asked for those that probes saved while they were trained.
@@ -35,65 +32,40 @@ impl MeasureSharpness {
                 differences: if options.fast { Differences::Fast } else { Differences::Exact },
                 ..SharpnessOptions::default()
             };
-            jobs.extend(along.into_iter().map(|model| MeasureSharpness { model, options }));
+            jobs.extend(along.into_iter().map(|model| MeasureSharpness { model, how: options }));
         }
         Ok(jobs)
     }
+}
 
-    /// The model.
-    pub fn model(&self) -> &ModelRef {
-        &self.model
+impl Measure for SharpnessOptions {
+    const KIND: JobKind = JobKind::Sharpness;
+    const UNIT: &'static str = "products";
+    type Record = SharpnessRecord;
+
+    fn units(&self) -> usize {
+        self.steps + self.probes
     }
 
-    /// What is on record for this model and these options, or better ones.
-    pub fn record(&self) -> Result<Option<SharpnessRecord>, StoreError> {
-        let SharpnessOptions { samples, eigenvalues, probes, differences, .. } = self.options;
+    /// A record with these options, or better ones.
+    fn record(&self, model: &ModelRef) -> Result<Option<SharpnessRecord>, StoreError> {
+        let SharpnessOptions { samples, eigenvalues, probes, differences, .. } = *self;
         let answers = |record: &SharpnessRecord| {
             let is_exact = differences == Differences::Exact;
-            (record.epoch, record.samples, record.exact) == (self.model.epoch(), samples, is_exact)
+            (record.epoch, record.samples, record.exact) == (model.epoch(), samples, is_exact)
                 && record.sharpness.eigenvalues.len() >= eigenvalues
                 && record.probes >= probes
         };
-        Ok(self.model.folder.sharpness()?.into_iter().find(answers))
-    }
-}
-
-impl Job for MeasureSharpness {
-    fn id(&self) -> JobId {
-        JobId { kind: JobKind::Sharpness, trial: self.model.folder.id(), part: self.model.part() }
+        Ok(model.folder.sharpness()?.into_iter().find(answers))
     }
 
-    fn title(&self) -> String {
-        format!("{} after {}", self.model.title, self.model.part())
-    }
-
-    fn unit(&self) -> &'static str {
-        "products"
-    }
-
-    fn folder(&self) -> &Path {
-        self.model.folder.path()
-    }
-
-    fn units(&self) -> usize {
-        self.options.steps + self.options.probes
-    }
-
-    fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        Ok(self.record()?.map(|_| State::Finished))
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        let TrainedModel { trial, model, epoch } = &context.load(&self.model)?;
-        context.emit(Event::JobStarted { done: 0, total: self.units(), epoch: *epoch });
-        if self.record()?.is_some() {
-            return Ok(End::Over(State::Finished));
-        }
+    fn measure(&self, stored: &ModelRef, trained: &TrainedModel, context: &Context<'_>) -> Result<End, JobError> {
+        let TrainedModel { trial, model, epoch } = trained;
         let split = trial.source.dataset(&trial.settings.data, trial.settings.seed)?.train;
         let began = Instant::now();
         let mut found = Err(SharpnessError::Stopped);
         context.threads.run(&mut || {
-            found = measure(model.as_ref(), &split, &self.options, context.device, &mut |done, total| {
+            found = measure(model.as_ref(), &split, self, context.device, &mut |done, total| {
                 context.emit(Event::Progress { done, total, loss: None });
                 !context.is_stopping()
             });
@@ -103,11 +75,11 @@ impl Job for MeasureSharpness {
             Err(SharpnessError::Stopped) => return Ok(End::Interrupted),
             Err(error) => return Err(error.into()),
         };
-        self.model.folder.writer(context.lease).append_sharpness(&SharpnessRecord {
+        stored.folder.writer(context.lease).append_sharpness(&SharpnessRecord {
             epoch: *epoch,
-            samples: self.options.samples,
-            exact: self.options.differences == Differences::Exact,
-            probes: self.options.probes,
+            samples: self.samples,
+            exact: self.differences == Differences::Exact,
+            probes: self.probes,
             sharpness,
             seconds: began.elapsed().as_secs_f64(),
         })?;

@@ -10,8 +10,8 @@ use semfocus_store::{
     TestResult, TrialReader, utc_now,
 };
 
+use super::resume::Resume;
 use super::{Context, Deadline, Job, JobError};
-use crate::model_ref::best_epoch;
 use crate::probing::Prober;
 use crate::training::Trainer;
 use crate::{ModelError, TrainedModel, Trial, memory};
@@ -104,111 +104,6 @@ impl Train {
         self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(&record.metrics()))
     }
 
-    /// Puts the trainer where the trial stopped: at the last checkpoint that is good, agrees with the record of epochs, and
-    /// is from before whatever was lost. Only what is proven to be damaged is set aside; an error of the system ends the
-    /// attempt and leaves everything as it is. Returns the hash of the record up to there.
-    fn resume(&self, trainer: &mut Trainer, context: &Context<'_>) -> Result<RecordHash, JobError> {
-        let (trial, folder) = (&self.trial, self.folder.writer(context.lease));
-        let mut was_damaged = false;
-        let mut set_aside = |path: &Path, reason: &dyn std::fmt::Display| -> Result<(), JobError> {
-            let kept = folder.set_aside(path)?;
-            let kept = kept.file_name().unwrap_or_default().display();
-            context.warn(format!("{} is refused: {reason}. It is kept as {kept}", path.display()));
-            was_damaged = true;
-            Ok(())
-        };
-        for damage in folder.damage_of_notes() {
-            match &damage {
-                StoreError::Damaged { path, reason } => set_aside(path, reason)?,
-                _ => return Err(damage.into()),
-            }
-        }
-        let records = match folder.records() {
-            Ok(records) => records,
-            Err(StoreError::Damaged { path, reason }) => {
-                set_aside(&path, &reason)?;
-                Vec::new()
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let (mut good, mut has_best, mut saved_last) = (Vec::new(), false, (0, 0));
-        for name in CheckpointName::ALL {
-            let path = folder.checkpoint(name);
-            if !path.exists() {
-                continue;
-            }
-            let read = Checkpoint::read(&path, Some(trial.id));
-            if let Ok(Checkpoint { progress, .. }) = &read {
-                has_best |= name == CheckpointName::Best;
-                if name == CheckpointName::Last {
-                    saved_last = (progress.epoch, progress.step);
-                }
-            }
-            let read = match read {
-                // Its epoch is computed again, to the same weights.
-                Ok(checkpoint) if checkpoint.is_ahead_of(&records) => continue,
-                read => read.and_then(|checkpoint| checkpoint.check_record(&records).map(|()| checkpoint)),
-            };
-            match read {
-                Ok(checkpoint) => good.push((name, checkpoint)),
-                Err(reason) if reason.is_damage() => set_aside(&path, &reason)?,
-                Err(reason) => return Err(reason.into_error(&path).into()),
-            }
-        }
-        // The first epoch whose checkpoint or probe has to be made again.
-        let saved = good.iter().map(|(_, checkpoint)| checkpoint.progress.epoch).max().unwrap_or(0);
-        let mut lost = best_epoch(&records[..saved]).filter(|_| !has_best);
-        if let Err(StoreError::Damaged { path, reason }) = folder.probes() {
-            if path.exists() {
-                set_aside(&path, &reason)?;
-            }
-            lost = if trial.settings.probing.every > 0 { Some(0) } else { lost };
-        }
-        for epoch in folder.snapshots() {
-            let path = folder.snapshot(epoch);
-            match Checkpoint::read(&path, Some(trial.id)) {
-                Ok(_) => {}
-                Err(reason) if reason.is_damage() => {
-                    set_aside(&path, &reason)?;
-                    let is_made_again = trial.settings.probing.is_due(epoch);
-                    lost = lost.into_iter().chain(is_made_again.then_some(epoch)).min();
-                }
-                Err(reason) => return Err(reason.into_error(&path).into()),
-            }
-        }
-        for (name, checkpoint) in good {
-            if lost.is_some_and(|lost| checkpoint.progress.epoch >= lost) {
-                continue;
-            }
-            match trainer.restore(checkpoint) {
-                Ok(()) => break,
-                Err(reason) => set_aside(&folder.checkpoint(name), &reason)?,
-            }
-        }
-        let epoch = trainer.progress().epoch;
-        if saved_last.0 > records.len() {
-            let (recorded, complete) = (records.len(), saved_last.0);
-            context.warn(format!("epochs.csv has only {recorded} of the {complete} epochs that were complete"));
-        }
-        let goes_back = was_damaged || lost.is_some() || saved_last.0 > records.len();
-        if goes_back {
-            let from = if epoch == 0 { "starts again".to_owned() } else { format!("resumes after epoch {epoch}") };
-            context.warn(format!("{} {from}", trial.title()));
-        }
-        // Epochs after the checkpoint are computed again, to the same bits.
-        folder.cut_records(epoch, goes_back)?;
-        // The untrained model is probed before the first step.
-        let first_probe = if trainer.progress().total_steps == 0 { 0 } else { epoch + 1 };
-        if let Some(kept) = folder.cut_probes(first_probe, goes_back)? {
-            context.warn(format!("the probes after epoch {epoch} are made again; the old ones are {}", kept.display()));
-        }
-        let hash = RecordHash::of(trial.id, &records[..epoch]);
-        if saved_last != (epoch, trainer.progress().step) {
-            folder.write_last(&checkpoint(trainer, hash))?;
-        }
-        Ok(hash)
-    }
-
     /// Puts the untrained model on record as epoch 0, if it is not there. One whose loss is not finite has diverged.
     fn evaluate_untrained(&self, trainer: &Trainer, context: &Context<'_>) -> Result<Option<End>, JobError> {
         if self.folder.curve()?.0.is_some() {
@@ -297,7 +192,8 @@ impl Job for Train {
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));
         }
-        let mut hash = self.resume(&mut trainer, context)?;
+        let resume = Resume::find(trial, folder, &mut trainer)?;
+        let mut hash = resume.apply(trial, folder, |hash| checkpoint(&trainer, hash), context)?;
         if let Some(origin) = trial.settings.training.from.filter(|_| trainer.progress().total_steps == 0) {
             trainer.start_with(origin, folder.origin(&origin)?, context.lab)?;
         }

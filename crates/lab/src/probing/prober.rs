@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use rayon::prelude::*;
+use semfocus_core::At;
 use semfocus_nn::{Model, ObservedRow, Pass, RowObserver, Selection};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Relevance, Summary};
 use semfocus_tasks::{Source, Split};
@@ -88,6 +89,7 @@ impl Prober {
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
             norms: Some(model_norms(model)),
+            asks_at_tokens: self.examples.questions.all().iter().any(|question| question.at != At::Mean),
             seconds: Some(began.elapsed().as_secs_f64()),
         }
     }
@@ -130,13 +132,10 @@ struct SequenceStatistics {
     rows: Vec<Vec<u32>>,
 }
 
-/// One entry per query; `popularity` has one per key: how many queries keep it.
+/// What is summarised of each row, in the order of its [`Sketches`]; `popularity` has one entry per key: how many queries keep it.
 #[derive(Default)]
 struct HeadStatistics {
-    dispersion: Vec<f32>,
-    separation: Vec<f32>,
-    entropy: Vec<f32>,
-    full_mass: Vec<f32>,
+    rows: [Vec<f32>; 4],
     popularity: Vec<u32>,
 }
 
@@ -158,13 +157,13 @@ impl RowObserver for BatchObserver<'_> {
         seen.max_kept = seen.max_kept.max(row.kept.len());
         seen.min_kept = seen.min_kept.min(row.kept.len());
         if seen.heads.len() <= row.head {
-            seen.heads.push(HeadStatistics { popularity: vec![0; row.scores.len()], ..HeadStatistics::default() });
+            seen.heads.push(HeadStatistics::default());
         }
         let head = &mut seen.heads[row.head];
-        head.dispersion.extend(row.dispersion);
-        head.separation.extend(row.separation);
-        head.entropy.extend(row.entropy);
-        head.full_mass.push(row.full_mass);
+        // In causal models every query sees one key more.
+        head.popularity.resize(row.scores.len().max(head.popularity.len()), 0);
+        let values = [row.dispersion, row.separation, row.entropy, Some(row.full_mass)];
+        head.rows.iter_mut().zip(values).for_each(|(all, value)| all.extend(value));
         row.kept.iter().for_each(|&key| head.popularity[key as usize] += 1);
         if seen.relevant > 0 {
             seen.relevance.add(row, &seen.is_relevant, seen.relevant);
@@ -175,15 +174,11 @@ impl RowObserver for BatchObserver<'_> {
     }
 }
 
-/// Sums over queries; see [`Relevance`].
+/// Sums over queries of precision, recall, mass, random precision and random recall; see [`Relevance`].
 #[derive(Clone, Copy, Default)]
 struct RelevanceSums {
     rows: f64,
-    precision: f64,
-    recall: f64,
-    mass: f64,
-    random_precision: f64,
-    random_recall: f64,
+    sums: [f64; 5],
 }
 
 impl RelevanceSums {
@@ -195,32 +190,20 @@ impl RelevanceSums {
             }
         }
         let (hits, kept, keys) = (f64::from(hits), row.kept.len() as f64, row.scores.len() as f64);
-        self.rows += 1.0;
+        let relevant = relevant as f64;
         // A query without keys looks at nothing relevant.
-        self.precision += if kept > 0.0 { hits / kept } else { 0.0 };
-        self.recall += hits / relevant as f64;
-        self.mass += mass;
-        self.random_precision += relevant as f64 / keys;
-        self.random_recall += kept / keys;
+        let precision = if kept > 0.0 { hits / kept } else { 0.0 };
+        self.join(&Self { rows: 1.0, sums: [precision, hits / relevant, mass, relevant / keys, kept / keys] });
     }
 
     fn join(&mut self, other: &RelevanceSums) {
         self.rows += other.rows;
-        self.precision += other.precision;
-        self.recall += other.recall;
-        self.mass += other.mass;
-        self.random_precision += other.random_precision;
-        self.random_recall += other.random_recall;
+        self.sums.iter_mut().zip(other.sums).for_each(|(sum, value)| *sum += value);
     }
 
     fn means(&self) -> Option<Relevance> {
-        (self.rows > 0.0).then(|| Relevance {
-            precision: self.precision / self.rows,
-            recall: self.recall / self.rows,
-            mass: self.mass / self.rows,
-            random_precision: self.random_precision / self.rows,
-            random_recall: self.random_recall / self.rows,
-        })
+        let [precision, recall, mass, random_precision, random_recall] = self.sums.map(|sum| sum / self.rows);
+        (self.rows > 0.0).then_some(Relevance { precision, recall, mass, random_precision, random_recall })
     }
 }
 
@@ -275,40 +258,26 @@ impl LayerSums {
     }
 }
 
+/// Of dispersion, separation, entropy, share of the full mass, and how many queries keep a key.
 #[derive(Clone, Debug, Default)]
-struct Sketches {
-    dispersion: Sketch,
-    separation: Sketch,
-    entropy: Sketch,
-    sink: Sketch,
-    full_mass: Sketch,
-}
+struct Sketches([Sketch; 5]);
 
 impl Sketches {
     fn add(&mut self, seen: &HeadStatistics) {
-        seen.dispersion.iter().for_each(|value| self.dispersion.add(*value));
-        seen.separation.iter().for_each(|value| self.separation.add(*value));
-        seen.entropy.iter().for_each(|value| self.entropy.add(*value));
-        seen.full_mass.iter().for_each(|value| self.full_mass.add(*value));
-        seen.popularity.iter().for_each(|count| self.sink.add(*count as f32));
+        let [of_rows @ .., sink] = &mut self.0;
+        for (sketch, values) in of_rows.iter_mut().zip(&seen.rows) {
+            values.iter().for_each(|value| sketch.add(*value));
+        }
+        seen.popularity.iter().for_each(|count| sink.add(*count as f32));
     }
 
     fn join(&mut self, other: &Sketches) {
-        self.dispersion.join(&other.dispersion);
-        self.separation.join(&other.separation);
-        self.entropy.join(&other.entropy);
-        self.sink.join(&other.sink);
-        self.full_mass.join(&other.full_mass);
+        self.0.iter_mut().zip(&other.0).for_each(|(sketch, other)| sketch.join(other));
     }
 
     fn summary(&self) -> Summary {
         let quantiles = |sketch: &Sketch| QUANTILES.iter().filter_map(|q| sketch.quantile(q / 100.0)).collect();
-        Summary {
-            dispersion: quantiles(&self.dispersion),
-            separation: quantiles(&self.separation),
-            entropy: quantiles(&self.entropy),
-            sink: quantiles(&self.sink),
-            full_mass: quantiles(&self.full_mass),
-        }
+        let [dispersion, separation, entropy, full_mass, sink] = self.0.each_ref().map(quantiles);
+        Summary { dispersion, separation, entropy, sink, full_mass }
     }
 }

@@ -1,9 +1,9 @@
 //! Spectral norms of a model's matrices, from which its Lipschitz constants are bounded. They are exact up to rounding.
 
-use std::collections::HashMap;
-
-use burn::tensor::TensorData;
+use burn::module::Param;
+use burn::tensor::Tensor;
 use semfocus_nn::Model;
+use semfocus_nn::weights::{Block, Linear, Maps};
 use semfocus_store::records::{LayerNorms, LinearNorm, ModelNorms};
 
 use super::symmetric::eigenvalues;
@@ -12,62 +12,39 @@ use super::{add_scaled, max_abs, norm};
 /// The norms of all matrices of a model.
 ///
 /// # Panics
-/// If a parameter is not finite, or the model does not have the parameters of an encoder.
+/// If a parameter is not finite.
 pub fn model_norms(model: &dyn Model) -> ModelNorms {
-    let (config, matrices) = (model.config(), Matrices(model.parameters().into_iter().collect()));
-    let layer = |layer| matrices.layer_norms(&format!("blocks.{layer}"), config.heads, config.score_scale());
+    let (config, Maps { embedding, blocks, classifier }) = (model.config(), model.maps());
     ModelNorms {
         width: config.d_model,
         activation: config.activation,
         score_scale: config.score_scale(),
-        layers: (0..config.blocks).map(layer).collect(),
-        classifier: matrices.get("classifier.weight").spectral_norm(),
-        embedding: matrices.get("embedding").0.iter().map(|row| norm(row)).fold(0.0, f64::max),
+        layers: blocks.iter().map(|block| layer_norms(block, config.heads, config.score_scale())).collect(),
+        classifier: Matrix::new(&classifier.weight).spectral_norm(),
+        embedding: Matrix::new(embedding).0.iter().map(|row| norm(row)).fold(0.0, f64::max),
     }
 }
 
-/// The parameters of a model by name.
-struct Matrices(HashMap<String, TensorData>);
-
-impl Matrices {
-    fn get(&self, name: &str) -> Matrix {
-        let data = self.0.get(name).unwrap_or_else(|| panic!("the model has no parameter `{name}`"));
-        let values: Vec<f64> = data.iter::<f64>().collect();
-        Matrix(values.chunks_exact(data.shape()[data.shape().len() - 1]).map(<[f64]>::to_vec).collect())
+fn layer_norms(Block { attention, mlp }: &Block, heads: usize, score_scale: f64) -> LayerNorms {
+    let query = Matrix::with_bias(&attention.query).split(heads);
+    let key = Matrix::new(&attention.key.weight).split(heads);
+    let norms = |parts: &[Matrix]| parts.iter().map(Matrix::spectral_norm).collect::<Vec<f64>>();
+    let score = query.iter().zip(&key).map(|(query, key)| score_scale * query.times_transposed(key).spectral_norm());
+    LayerNorms {
+        score: score.collect(),
+        query: norms(&query),
+        key: norms(&key),
+        value: linear_norm(&attention.value),
+        value_of_head: norms(&Matrix::with_bias(&attention.value).split(heads)),
+        output: linear_norm(&attention.output),
+        mlp_hidden: linear_norm(&mlp.hidden),
+        mlp_output: linear_norm(&mlp.output),
     }
+}
 
-    /// The matrix of a linear layer with its bias as one more row.
-    fn with_bias(&self, linear: &str) -> Matrix {
-        let mut matrix = self.get(&format!("{linear}.weight"));
-        matrix.0.extend(self.get(&format!("{linear}.bias")).0);
-        matrix
-    }
-
-    fn linear_norm(&self, linear: &str) -> LinearNorm {
-        LinearNorm {
-            weight: self.get(&format!("{linear}.weight")).spectral_norm(),
-            with_bias: self.with_bias(linear).spectral_norm(),
-        }
-    }
-
-    fn layer_norms(&self, block: &str, heads: usize, score_scale: f64) -> LayerNorms {
-        let query = self.with_bias(&format!("{block}.attention.query")).split(heads);
-        let key = self.get(&format!("{block}.attention.key.weight")).split(heads);
-        let value = format!("{block}.attention.value");
-        let norms = |parts: &[Matrix]| parts.iter().map(Matrix::spectral_norm).collect::<Vec<f64>>();
-        let score =
-            query.iter().zip(&key).map(|(query, key)| score_scale * query.times_transposed(key).spectral_norm());
-        LayerNorms {
-            score: score.collect(),
-            query: norms(&query),
-            key: norms(&key),
-            value: self.linear_norm(&value),
-            value_of_head: norms(&self.with_bias(&value).split(heads)),
-            output: self.linear_norm(&format!("{block}.attention.output")),
-            mlp_hidden: self.linear_norm(&format!("{block}.mlp.hidden")),
-            mlp_output: self.linear_norm(&format!("{block}.mlp.output")),
-        }
-    }
+fn linear_norm(linear: &Linear) -> LinearNorm {
+    let with_bias = Matrix::with_bias(linear).spectral_norm();
+    LinearNorm { weight: Matrix::new(&linear.weight).spectral_norm(), with_bias }
 }
 
 /// A matrix by rows.
@@ -75,6 +52,18 @@ impl Matrices {
 struct Matrix(Vec<Vec<f64>>);
 
 impl Matrix {
+    fn new(weight: &Param<Tensor<2>>) -> Self {
+        let values: Vec<f64> = weight.val().into_data().iter::<f64>().collect();
+        Matrix(values.chunks_exact(weight.dims()[1]).map(<[f64]>::to_vec).collect())
+    }
+
+    /// The matrix of a linear layer with its bias as one more row.
+    fn with_bias(linear: &Linear) -> Self {
+        let mut matrix = Matrix::new(&linear.weight);
+        matrix.0.push(linear.bias.val().into_data().iter::<f64>().collect());
+        matrix
+    }
+
     fn columns(&self) -> usize {
         self.0.first().map_or(0, Vec::len)
     }
@@ -117,9 +106,8 @@ impl Matrix {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Device, Int, Tensor};
+    use burn::tensor::{DType, Device, Int, TensorData};
     use semfocus_core::Key;
-    use semfocus_nn::weights::Block;
     use semfocus_nn::{Encoder, ModelConfig, Pass, Registry, parameters};
 
     use super::*;

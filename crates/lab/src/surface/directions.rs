@@ -4,6 +4,7 @@
 //! directions. They are then scaled to the weights of the model: a network that computes the same with larger weights must not
 //! look flatter.
 
+use burn::tensor::{Element, TensorData};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_core::Key;
@@ -40,6 +41,17 @@ pub fn weights_of(model: &dyn Model) -> (Vec<Parameter>, Vec<f64>) {
         weights.extend(data.iter::<f64>());
     }
     (parameters, weights)
+}
+
+/// Weights in one vector as the parameters that they belong to.
+pub(crate) fn named<T: Element>(parameters: &[Parameter], weights: &[T]) -> Vec<(String, TensorData)> {
+    let mut rest = weights;
+    let mut named = |Parameter { name, shape }: &Parameter| {
+        let (values, after) = rest.split_at(shape.iter().product());
+        rest = after;
+        (name.clone(), TensorData::new(values.to_vec(), shape.clone()))
+    };
+    parameters.iter().map(&mut named).collect()
 }
 
 /// How a random direction is scaled to the weights.

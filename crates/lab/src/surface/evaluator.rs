@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use burn::tensor::{DType, TensorData};
+use burn::tensor::DType;
 use semfocus_core::{Evaluation, Questions};
 use semfocus_nn::{Model, Pass, TokenRows};
 use semfocus_store::Grid;
 use semfocus_tasks::Split;
 
 use super::PASS_SEED;
-use super::directions::{Parameter, Plane, weights_of};
+use super::directions::{Parameter, Plane, named, weights_of};
 use crate::Device;
 use crate::threads::on_one_thread;
 use crate::training::{Tally, batch};
@@ -53,13 +53,8 @@ impl Evaluator {
     /// Loss and accuracy at some weights, in the order of the model's parameters. All cells share their random decisions, unless
     /// dropout is on: then every cell has its own, as in the published code.
     pub fn at(&self, weights: &[f32], cell: usize) -> Evaluation {
-        let mut rest = weights;
-        let parameters = self.parameters.iter().map(|Parameter { name, shape }| {
-            let (values, after) = rest.split_at(shape.iter().product());
-            rest = after;
-            (name.clone(), TensorData::new(values.to_vec(), shape.clone()))
-        });
-        let model = self.model.with_parameters(parameters.collect()).expect("the parameters are those of the model");
+        let parameters = named(&self.parameters, weights);
+        let model = self.model.with_parameters(parameters).expect("the parameters are those of the model");
         let mut tally = Tally::default();
         let pass = if self.attention_dropout { cell as u64 } else { 0 };
         let answers = model.answers(&self.tokens, &self.questions, Pass::evaluation(PASS_SEED, pass));

@@ -13,7 +13,7 @@ use semfocus_nn::{Engine, Model, ModelConfig, Pass, cross_entropy};
 use semfocus_tasks::Split;
 
 use super::PASS_SEED;
-use super::directions::weights_of;
+use super::directions::{Parameter, named, weights_of};
 use crate::Device;
 use crate::spectrum::max_abs;
 use crate::training::{BATCH, batch};
@@ -25,6 +25,7 @@ pub struct Objective<'a> {
     model: Box<dyn Model>,
     split: &'a Split,
     samples: usize,
+    parameters: Vec<Parameter>,
     weights: Vec<f64>,
     precision: DType,
     device: BurnDevice,
@@ -61,10 +62,11 @@ impl<'a> Objective<'a> {
         samples: usize,
         device: &Device,
     ) -> Self {
-        let (_, weights) = weights_of(model);
+        let (parameters, weights) = weights_of(model);
         let copy = model.rebuilt(config, precision, &device.autodiff());
         let model = copy.expect("a model with such settings is there");
-        Objective { model, split, samples: samples.min(split.len()), weights, precision, device: device.plain() }
+        let (samples, device) = (samples.min(split.len()), device.plain());
+        Objective { model, split, samples, parameters, weights, precision, device }
     }
 
     /// The weights of the model, in the order of its [parameters](Model::parameters).
@@ -93,6 +95,9 @@ impl<'a> Objective<'a> {
             let examples = first..self.samples.min(first + BATCH);
             let batch = batch(self.split, examples, &self.device);
             let (questions, pass) = (batch.questions.clone(), Pass::evaluation(PASS_SEED, number as u64));
+            if questions.all().is_empty() {
+                continue;
+            }
             total_weight += questions.total_weight();
             let mut scale = 0.0;
             let gradients = model.gradients_from(batch, pass, &mut |logits| {
@@ -111,13 +116,7 @@ impl<'a> Objective<'a> {
 
     fn model_at(&self, weights: &[f64]) -> Box<dyn Model> {
         assert_eq!(weights.len(), self.weights.len(), "weights of the model");
-        let mut rest = weights;
-        let parameters = self.model.parameters().into_iter().map(|(name, data)| {
-            let (values, others) = rest.split_at(data.shape().num_elements());
-            rest = others;
-            (name, TensorData::new(values.to_vec(), data.shape().clone()))
-        });
-        self.model.with_parameters(parameters.collect()).expect("names and shapes are those of the model")
+        self.model.with_parameters(named(&self.parameters, weights)).expect("names and shapes are those of the model")
     }
 }
 

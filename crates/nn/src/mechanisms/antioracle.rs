@@ -16,21 +16,19 @@ use crate::info::{Family, MechanismInfo};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct AntiOracle {
+struct AntiOracle {
     /// Kept keys of a query.
-    pub k: usize,
+    k: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "antioracle",
     family: Family::Control,
     summary: "the highest scores among the positions that the label does not depend on",
     source: "control of this project",
     formula: "p = softmax of z over the k highest z of keys that are not relevant",
     isolates: "whether relevant keys are needed at all; fails where the label takes several of them",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(AntiOracle { k: values.whole("k") })),
+    ..MechanismInfo::new("antioracle", |values| Ok(Arc::new(AntiOracle { k: values.whole("k") })))
 };
 
 impl Mechanism for AntiOracle {

@@ -17,15 +17,14 @@ use crate::info::{Family, MechanismInfo};
 
 /// A band of keys around each query.
 #[derive(Clone, Copy, Debug)]
-pub struct Banded {
+struct Banded {
     /// Keys in the band.
-    pub width: usize,
+    width: usize,
     /// Global tokens at the end of the sequence.
-    pub globals: usize,
+    globals: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "banded",
     family: Family::InputAgnostic,
     summary: "w consecutive keys around the query, shifted inwards at both ends",
     source: "Beltagy, Peters, Cohan, Longformer: The Long-Document Transformer, 2020 (sliding window, global tokens)",
@@ -33,7 +32,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     isolates: "a fixed local pattern: sparsity without regard to the input",
     parameters: &[Parameter::size("w", "the width of the band", 5)],
     allows_globals: true,
-    build: |values| Ok(Arc::new(Banded { width: values.whole("w"), globals: values.globals() })),
+    ..MechanismInfo::new("banded", |values| {
+        Ok(Arc::new(Banded { width: values.whole("w"), globals: values.globals() }))
+    })
 };
 
 impl Banded {

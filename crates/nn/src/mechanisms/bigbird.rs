@@ -5,28 +5,25 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::{Literal, MAX_SIZE, Parameter};
 use semfocus_kernels::{Row, RowRule, RuleScores};
 
 use super::randomk::draw_into;
-use super::rows::{keep_rows, window};
-use super::{LayerContext, Mechanism, Selection};
+use super::rows::{ByRow, window};
 use crate::info::{Family, MechanismInfo};
 
 /// A window, global tokens and random keys.
 #[derive(Clone, Copy, Debug)]
-pub struct BigBird {
+struct BigBird {
     /// Keys in the window.
-    pub width: usize,
+    width: usize,
     /// First tokens that see everything and are seen by every query.
-    pub firsts: usize,
+    firsts: usize,
     /// Keys that are drawn.
-    pub random: usize,
+    random: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "bigbird",
     family: Family::InputAgnostic,
     summary: "w keys around the query, the first g keys and r random ones",
     source: "Zaheer et al., Big Bird: Transformers for Longer Sequences, 2020",
@@ -37,22 +34,11 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::whole("g", "the number of global first tokens", 0, MAX_SIZE, 2).default(Literal::Number(2.0)),
         Parameter::whole("r", "the number of random keys", 0, MAX_SIZE, 3).default(Literal::Number(3.0)),
     ],
-    allows_globals: false,
-    build: |values| {
+    ..MechanismInfo::new("bigbird", |values| {
         let (width, firsts, random) = (values.whole("w"), values.whole("g"), values.whole("r"));
-        Ok(Arc::new(BigBird { width, firsts, random }))
-    },
+        Ok(Arc::new(ByRow(BigBird { width, firsts, random })))
+    })
 };
-
-impl Mechanism for BigBird {
-    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
-        keep_rows(scores, context, |row, kept| self.select(row, kept))
-    }
-
-    fn selection(&self, _length: usize) -> Option<Selection> {
-        Some(Selection::Rule(Arc::new(*self)))
-    }
-}
 
 impl RowRule for BigBird {
     fn scores(&self) -> RuleScores {

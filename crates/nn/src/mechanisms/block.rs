@@ -14,15 +14,14 @@ use crate::info::{Family, MechanismInfo};
 
 /// Attention within blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Blockwise {
+struct Blockwise {
     /// Tokens of a block.
-    pub size: usize,
+    size: usize,
     /// Global tokens at the end of the sequence.
-    pub globals: usize,
+    globals: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "block",
     family: Family::InputAgnostic,
     summary: "the keys of the query's own block of b; the last block may be short",
     source: "Qiu et al., Blockwise Self-Attention for Long Document Understanding, 2020",
@@ -30,7 +29,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     isolates: "a fixed local pattern: sparsity without regard to the input",
     parameters: &[Parameter::size("b", "the number of tokens in a block", 5)],
     allows_globals: true,
-    build: |values| Ok(Arc::new(Blockwise { size: values.whole("b"), globals: values.globals() })),
+    ..MechanismInfo::new("block", |values| {
+        Ok(Arc::new(Blockwise { size: values.whole("b"), globals: values.globals() }))
+    })
 };
 
 impl Blockwise {

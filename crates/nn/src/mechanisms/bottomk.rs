@@ -16,21 +16,19 @@ use crate::info::{Family, MechanismInfo};
 
 /// The lowest scores of each query.
 #[derive(Clone, Copy, Debug)]
-pub struct BottomK {
+struct BottomK {
     /// Kept keys of a query.
-    pub k: usize,
+    k: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "bottomk",
     family: Family::Control,
     summary: "the k keys with the lowest scores: input-dependent, but the wrong end",
     source: "control of this project",
     formula: "p = softmax of z over the k lowest z",
     isolates: "input dependence with the wrong choice",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(BottomK { k: values.whole("k") })),
+    ..MechanismInfo::new("bottomk", |values| Ok(Arc::new(BottomK { k: values.whole("k") })))
 };
 
 impl Mechanism for BottomK {

@@ -15,13 +15,12 @@ use crate::weighting::{Content, WeightFunction, Weighting, softmax};
 
 /// Differential attention.
 #[derive(Clone, Copy, Debug)]
-pub struct Differential {
+struct Differential {
     /// Weight of the second softmax.
-    pub lambda: f64,
+    lambda: f64,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "differential",
     family: Family::Dense,
     summary: "all keys, by the difference of two softmaxes",
     source: "Ye et al., Differential Transformer, 2024 (here with a constant lambda and without the norm)",
@@ -30,8 +29,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     parameters: &[Parameter::number("lambda", "the weight of the second softmax", 0.0, 1.0, 0.5)
         .keyed()
         .default(Literal::Number(0.5))],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Differential { lambda: values.number("lambda") })),
+    ..MechanismInfo::new("differential", |values| Ok(Arc::new(Differential { lambda: values.number("lambda") })))
 };
 
 impl Mechanism for Differential {

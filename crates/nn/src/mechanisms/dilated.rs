@@ -12,15 +12,14 @@ use crate::info::{Family, MechanismInfo};
 
 /// A window with gaps.
 #[derive(Clone, Copy, Debug)]
-pub struct Dilated {
+struct Dilated {
     /// Keys in the window.
-    pub width: usize,
+    width: usize,
     /// Keys between two of them.
-    pub gap: usize,
+    gap: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "dilated",
     family: Family::InputAgnostic,
     summary: "w keys around the query with gaps between them",
     source: "Beltagy, Peters, Cohan, Longformer: The Long-Document Transformer, 2020 (dilated window)",
@@ -31,8 +30,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::whole("gap", "the number of keys between two kept ones", 0, MAX_SIZE, 1)
             .default(Literal::Number(1.0)),
     ],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Dilated { width: values.whole("w"), gap: values.whole("gap") })),
+    ..MechanismInfo::new("dilated", |values| {
+        Ok(Arc::new(Dilated { width: values.whole("w"), gap: values.whole("gap") }))
+    })
 };
 
 impl Mechanism for Dilated {

@@ -14,13 +14,12 @@ use crate::weighting::Weighting;
 
 /// α-entmax over all keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Entmax {
+struct Entmax {
     /// The α of all heads; `None` if every head learns its own.
-    pub alpha: Option<f64>,
+    alpha: Option<f64>,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "entmax",
     family: Family::InputDependent,
     summary: "the keys whose score is above the threshold of entmax",
     source: "Peters et al., Sparse Sequence-to-Sequence Models, 2019; Correia et al., Adaptively Sparse Transformers, 2019",
@@ -29,8 +28,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
     parameters: &[Parameter::number("alpha", "how sparse: 1 is softmax, 2 is sparsemax", 1.0, 2.0, 1.5)
         .or_words(&["learned"])
         .default(Literal::Number(1.5))],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Entmax { alpha: values.get("alpha").and_then(|alpha| alpha.number()) })),
+    ..MechanismInfo::new("entmax", |values| {
+        Ok(Arc::new(Entmax { alpha: values.get("alpha").and_then(|alpha| alpha.number()) }))
+    })
 };
 
 const LEARNED: &[MechanismParameter] = &[MechanismParameter { name: "alpha", initial: 0.0 }];

@@ -12,15 +12,12 @@ use crate::info::{Family, MechanismInfo};
 pub struct Full;
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "full",
     family: Family::Baseline,
     summary: "every key: standard attention",
     source: "Vaswani et al., Attention Is All You Need, 2017",
     formula: "p = softmax(z)",
     isolates: "the baseline",
-    parameters: &[],
-    allows_globals: false,
-    build: |_| Ok(Arc::new(Full)),
+    ..MechanismInfo::new("full", |_| Ok(Arc::new(Full)))
 };
 
 impl Mechanism for Full {

@@ -6,45 +6,31 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Tensor};
 use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Row, RowRule, RuleScores};
 
-use super::rows::keep_rows;
-use super::{LayerContext, Mechanism, Selection};
+use super::rows::ByRow;
 use crate::info::{Family, MechanismInfo};
 
 /// Keys by a hash of the tokens.
 #[derive(Clone, Copy, Debug)]
-pub struct HashK {
+struct HashK {
     /// Kept keys of a query.
-    pub k: usize,
+    k: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "hashk",
     family: Family::Control,
     summary: "the k keys with the greatest hash of both tokens and positions",
     source: "control of this project",
     formula: "p = softmax of z over the k greatest hash(layer, head, i, j, x_i, x_j)",
     isolates: "input dependence without meaning",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(HashK { k: values.whole("k") })),
+    ..MechanismInfo::new("hashk", |values| Ok(Arc::new(ByRow(HashK { k: values.whole("k") }))))
 };
 
 /// Child of a place: below it are the hashes of the keys. Draws of other mechanisms at the same place are not below it.
 const HASHES: u64 = 1 << 32;
-
-impl Mechanism for HashK {
-    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
-        keep_rows(scores, context, |row, kept| self.select(row, kept))
-    }
-
-    fn selection(&self, _length: usize) -> Option<Selection> {
-        Some(Selection::Rule(Arc::new(*self)))
-    }
-}
 
 impl RowRule for HashK {
     fn scores(&self) -> RuleScores {

@@ -12,18 +12,15 @@ use crate::weighting::{Content, WeightFunction, Weighting};
 
 /// Linear attention.
 #[derive(Clone, Copy, Debug)]
-pub struct Linear;
+struct Linear;
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "linear",
     family: Family::Dense,
     summary: "all keys, by products of positive features",
     source: "Katharopoulos et al., Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention, 2020",
     formula: "p = f(q) f(k) / sum of f(q) f(k), f(x) = elu(x) + 1",
     isolates: "a dense reference that can hardly focus",
-    parameters: &[],
-    allows_globals: false,
-    build: |_| Ok(Arc::new(Linear)),
+    ..MechanismInfo::new("linear", |_| Ok(Arc::new(Linear)))
 };
 
 impl Mechanism for Linear {

@@ -17,18 +17,17 @@ use crate::weighting::Content;
 
 /// Keys in the same bucket of a hash that keeps near vectors together.
 #[derive(Clone, Copy, Debug)]
-pub struct Lsh {
+struct Lsh {
     /// Number of buckets.
-    pub buckets: usize,
+    buckets: usize,
     /// Number of rounds.
-    pub rounds: usize,
+    rounds: usize,
 }
 
 /// Child of a place: below it are the directions.
 const DIRECTIONS: u64 = 1 << 33;
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "lsh",
     family: Family::InputDependent,
     summary: "the keys in the same bucket of a locality-sensitive hash",
     source: "Kitaev, Kaiser, Levskaya, Reformer: The Efficient Transformer, 2020 (here without sorting into chunks)",
@@ -38,8 +37,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::whole("buckets", "the number of buckets", 2, 1000, 8).keyed().default(Literal::Number(8.0)),
         Parameter::whole("rounds", "the number of rounds", 1, 100, 2).default(Literal::Number(2.0)),
     ],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Lsh { buckets: values.whole("buckets"), rounds: values.whole("rounds") })),
+    ..MechanismInfo::new("lsh", |values| {
+        Ok(Arc::new(Lsh { buckets: values.whole("buckets"), rounds: values.whole("rounds") }))
+    })
 };
 
 impl Mechanism for Lsh {

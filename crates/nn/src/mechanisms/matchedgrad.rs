@@ -15,21 +15,19 @@ use crate::info::{Family, MechanismInfo};
 
 /// Full attention with larger steps of its query and key maps.
 #[derive(Clone, Copy, Debug)]
-pub struct MatchedGradient {
+struct MatchedGradient {
     /// Kept keys of the mechanism it is compared with.
-    pub k: usize,
+    k: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "matchedgrad",
     family: Family::Control,
     summary: "all keys; query and key maps learn L / k times as fast",
     source: "control of this project",
     formula: "p = softmax(z), learning rate of query and key maps times L / k",
     isolates: "whether larger gradients of the scores alone explain the gain",
     parameters: &[Parameter::size("k", "the number of kept keys of the mechanism it is compared with", 5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(MatchedGradient { k: values.whole("k") })),
+    ..MechanismInfo::new("matchedgrad", |values| Ok(Arc::new(MatchedGradient { k: values.whole("k") })))
 };
 
 impl Mechanism for MatchedGradient {

@@ -12,21 +12,19 @@ use crate::info::{Family, MechanismInfo};
 
 /// Scores near the best one.
 #[derive(Clone, Copy, Debug)]
-pub struct MinP {
+struct MinP {
     /// How far below the best score a kept one may be.
-    pub margin: f32,
+    margin: f32,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "minp",
     family: Family::InputDependent,
     summary: "the keys whose score is at most m below the best one",
     source: "compare Nguyen et al., Min-p Sampling, 2024 (for sampling)",
     formula: "p = softmax of z over z >= max z - m",
     isolates: "the dispersion of kept scores, bounded directly",
     parameters: &[Parameter::number("m", "the margin below the best score", 0.0, 1000.0, 2.0)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(MinP { margin: values.number("m") as f32 })),
+    ..MechanismInfo::new("minp", |values| Ok(Arc::new(MinP { margin: values.number("m") as f32 })))
 };
 
 impl Mechanism for MinP {

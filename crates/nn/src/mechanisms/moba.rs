@@ -15,15 +15,14 @@ use semfocus_core::Visibility;
 
 /// The best blocks of keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Moba {
+struct Moba {
     /// Keys of a block.
-    pub block: usize,
+    block: usize,
     /// Kept blocks of a query.
-    pub k: usize,
+    k: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "moba",
     family: Family::InputDependent,
     summary: "the k blocks of keys with the highest mean score, its own among them",
     source: "Lu et al., MoBA: Mixture of Block Attention for Long-Context LLMs, 2025",
@@ -33,8 +32,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::size("block", "the number of keys in a block", 8).keyed(),
         Parameter::size("k", "the number of kept blocks", 2),
     ],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Moba { block: values.whole("block"), k: values.whole("k") })),
+    ..MechanismInfo::new("moba", |values| Ok(Arc::new(Moba { block: values.whole("block"), k: values.whole("k") })))
 };
 
 impl Mechanism for Moba {

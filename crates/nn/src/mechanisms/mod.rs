@@ -1,4 +1,5 @@
-//! The mechanisms, one file each: definition, reference form, fast selection, entry in the registry, tests by hand.
+//! The mechanisms, a file for each or for a few that differ in one respect: definition, reference form, fast selection, entry in the
+//! registry, tests by hand.
 //!
 //! To add one: copy the file that is closest, change it, and name it in `all`. The conformance tests find it there.
 
@@ -10,66 +11,29 @@ mod bottomk;
 mod differential;
 mod dilated;
 mod entmax;
-mod fixedk;
-mod frozenk;
 mod full;
-mod gradk;
 mod hashk;
 mod linear;
 mod lsh;
-mod maskedk;
+mod marked;
 mod matchedgrad;
 mod minp;
 mod moba;
 mod oracle;
+mod otherscores;
 mod randomk;
-mod relu;
 mod routing;
 mod rows;
-mod shuffledk;
-mod sigmoid;
 mod sinks;
-mod sparsemax;
 mod ssmax;
-mod stk;
 mod strided;
 mod temperature;
 mod topk;
 mod topp;
+mod weighted;
 
-pub use antioracle::AntiOracle;
-pub use banded::Banded;
-pub use bigbird::BigBird;
-pub use block::Blockwise;
-pub use bottomk::BottomK;
-pub use differential::Differential;
-pub use dilated::Dilated;
-pub use entmax::Entmax;
-pub use fixedk::FixedK;
-pub use frozenk::FrozenK;
 pub use full::Full;
-pub use gradk::GradientK;
-pub use hashk::HashK;
-pub use linear::Linear;
-pub use lsh::Lsh;
-pub use maskedk::MaskedK;
-pub use matchedgrad::MatchedGradient;
-pub use minp::MinP;
-pub use moba::Moba;
-pub use oracle::Oracle;
-pub use randomk::RandomK;
-pub use relu::Relu;
-pub use routing::Routing;
-pub use shuffledk::ShuffledK;
-pub use sigmoid::Sigmoid;
-pub use sinks::Sinks;
-pub use sparsemax::Sparsemax;
-pub use ssmax::Ssmax;
-pub use stk::StraightThroughK;
-pub use strided::Strided;
-pub use temperature::Temperature;
 pub use topk::TopK;
-pub use topp::TopP;
 
 use std::ops::Range;
 
@@ -94,26 +58,26 @@ pub(crate) fn all() -> Vec<MechanismInfo> {
         topp::INFO,
         minp::INFO,
         moba::INFO,
-        sparsemax::INFO,
+        weighted::SPARSEMAX,
         entmax::INFO,
         lsh::INFO,
         routing::INFO,
         ssmax::INFO,
-        sigmoid::INFO,
-        relu::INFO,
+        weighted::SIGMOID,
+        weighted::RELU,
         differential::INFO,
         linear::INFO,
         bottomk::INFO,
-        randomk::INFO,
-        fixedk::INFO,
+        randomk::RANDOMK,
+        randomk::FIXEDK,
         hashk::INFO,
-        frozenk::INFO,
-        shuffledk::INFO,
+        otherscores::FROZENK,
+        otherscores::SHUFFLEDK,
         oracle::INFO,
         antioracle::INFO,
-        stk::INFO,
-        gradk::INFO,
-        maskedk::INFO,
+        marked::STK,
+        marked::GRADK,
+        marked::MASKEDK,
         temperature::INFO,
         matchedgrad::INFO,
     ]

@@ -17,21 +17,19 @@ use crate::info::{Family, MechanismInfo};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Oracle {
+struct Oracle {
     /// Kept keys of a query.
-    pub k: usize,
+    k: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "oracle",
     family: Family::Control,
     summary: "the positions that the label depends on, then the highest scores up to k",
     source: "control of this project",
     formula: "p = softmax of z over the relevant keys, filled up to k by the highest z",
     isolates: "how much of the gain is knowing where to look: an upper bound for the choice",
     parameters: &[Parameter::size("k", "the number of kept keys", 5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Oracle { k: values.whole("k") })),
+    ..MechanismInfo::new("oracle", |values| Ok(Arc::new(Oracle { k: values.whole("k") })))
 };
 
 impl Mechanism for Oracle {

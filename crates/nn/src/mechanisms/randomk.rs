@@ -1,44 +1,62 @@
-//! `randomk:k`: every query keeps `k` keys drawn uniformly without replacement, with a new draw for every query, head, layer and
-//! forward pass. A control: as sparse as `topk`, without focus.
+//! `k` keys for every query, drawn uniformly without replacement. Controls: as sparse as `topk`, without focus.
+//!
+//! * `randomk:k`: a new draw for every query, head, layer and forward pass.
+//! * `fixedk:k`: drawn once. The draw depends on the seed of the model, the layer, the head and the query, and is the same for all
+//!   inputs and during the whole training: the reach of `topk` without its dependence on the input.
 //!
 //! The draw is a function of the row's [`Key`], so the same seed and step give the same keys on any device and with any number
-//! of threads. With `k` of at least the sequence length it acts as `full`.
+//! of threads. In causal models the keys are drawn from those that the query sees. With `k` of at least the sequence length they act as
+//! `full`.
 
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Tensor, TensorData};
 use semfocus_core::spec::Parameter;
 use semfocus_kernels::{Key, Row, RowRule, RuleScores};
 
-use super::{LayerContext, Mechanism, Selection};
+use super::rows::ByRow;
 use crate::info::{Family, MechanismInfo};
 
 /// Random keys for each query.
 #[derive(Clone, Copy, Debug)]
-pub struct RandomK {
-    /// Kept keys of a query.
-    pub k: usize,
+struct Drawn {
+    k: usize,
+    /// Whether every pass has its own draw.
+    is_anew: bool,
 }
 
-pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "randomk",
+const K: &[Parameter] = &[Parameter::size("k", "the number of kept keys", 5)];
+
+pub(super) const RANDOMK: MechanismInfo = MechanismInfo {
     family: Family::Control,
     summary: "k keys drawn afresh, uniformly without replacement, per query, head and pass",
     source: "control of this project",
     formula: "p = softmax of z over k keys drawn for every pass",
     isolates: "sparsity with a choice that is noise",
-    parameters: &[Parameter::size("k", "the number of kept keys", 5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(RandomK { k: values.whole("k") })),
+    parameters: K,
+    ..MechanismInfo::new("randomk", |values| Ok(Arc::new(ByRow(Drawn { k: values.whole("k"), is_anew: true }))))
 };
 
-/// Draws `k` of `length` keys for the row that `row` names, ascending; all of them if `k` is at least `length`.
-fn draw(row: Key, length: usize, k: usize) -> Vec<u32> {
-    let mut kept = Vec::with_capacity(k.min(length));
-    draw_into(row, length, k, &mut kept);
-    kept
+pub(super) const FIXEDK: MechanismInfo = MechanismInfo {
+    family: Family::Control,
+    summary: "k keys drawn once for each layer, head and query",
+    source: "control of this project",
+    formula: "p = softmax of z over k keys drawn once",
+    isolates: "a fixed choice with global reach: the input-agnostic counterpart of topk",
+    parameters: K,
+    ..MechanismInfo::new("fixedk", |values| Ok(Arc::new(ByRow(Drawn { k: values.whole("k"), is_anew: false }))))
+};
+
+impl RowRule for Drawn {
+    fn scores(&self) -> RuleScores {
+        RuleScores::None
+    }
+
+    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
+        draw_into(if self.is_anew { row.draw } else { row.fixed_key }, row.visible, self.k, kept);
+    }
 }
 
+/// Draws `k` of `length` keys for the row that `row` names, ascending; all of them if `k` is at least `length`.
 pub(super) fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) {
     if k >= length {
         kept.extend(0..length as u32);
@@ -56,35 +74,6 @@ pub(super) fn draw_into(row: Key, length: usize, k: usize, kept: &mut Vec<u32>) 
     }
 }
 
-impl Mechanism for RandomK {
-    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
-        let [batch, heads, queries, keys] = scores.dims();
-        let mut kept = vec![false; batch * heads * queries * keys];
-        for (row, mask) in kept.chunks_mut(keys).enumerate() {
-            let (sequence, head, query) = (row / queries / heads, row / queries % heads, row % queries);
-            let visible = context.visibility.keys(query, keys);
-            for key in draw(context.row(sequence, heads, head, queries, query), visible, self.k) {
-                mask[key as usize] = true;
-            }
-        }
-        Tensor::from_data(TensorData::new(kept, scores.shape()), &scores.device())
-    }
-
-    fn selection(&self, _length: usize) -> Option<Selection> {
-        Some(Selection::Rule(Arc::new(*self)))
-    }
-}
-
-impl RowRule for RandomK {
-    fn scores(&self) -> RuleScores {
-        RuleScores::None
-    }
-
-    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
-        draw_into(row.draw, row.visible, self.k, kept);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -92,11 +81,17 @@ mod tests {
     use super::super::tests::ruled;
     use super::*;
 
+    fn draw(row: Key, length: usize, k: usize) -> Vec<u32> {
+        let mut kept = Vec::new();
+        draw_into(row, length, k, &mut kept);
+        kept
+    }
+
     #[test]
     fn draws_k_keys_and_both_forms_agree() {
         for length in [1, 2, 7, 40] {
             for k in [1, 5, 9, 40, 41] {
-                for row in ruled(&RandomK { k }, &vec![vec![0.0; length]; length]) {
+                for row in ruled(&ByRow(Drawn { k, is_anew: true }), &vec![vec![0.0; length]; length]) {
                     assert_eq!(row.len(), k.min(length));
                     assert!(row.windows(2).all(|pair| pair[0] < pair[1]) && row[row.len() - 1] < length as u32);
                 }

@@ -19,15 +19,14 @@ use crate::weighting::Content;
 
 /// The keys nearest to the centroid of the query.
 #[derive(Clone, Copy, Debug)]
-pub struct Routing {
+struct Routing {
     /// Number of clusters of a head.
-    pub clusters: usize,
+    clusters: usize,
     /// What a centroid keeps of itself when a vector joins.
-    pub decay: f64,
+    decay: f64,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "routing",
     family: Family::InputDependent,
     summary: "the keys nearest to the centroid of the query's cluster",
     source: "Roy, Saffar, Vaswani, Grangier, Efficient Content-Based Sparse Attention with Routing Transformers, 2021 (here with \
@@ -39,8 +38,9 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::number("decay", "what a centroid keeps of itself when a vector joins", 0.0, 1.0, 0.9)
             .default(Literal::Number(0.9)),
     ],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Routing { clusters: values.whole("clusters"), decay: values.number("decay") })),
+    ..MechanismInfo::new("routing", |values| {
+        Ok(Arc::new(Routing { clusters: values.whole("clusters"), decay: values.number("decay") }))
+    })
 };
 
 impl Mechanism for Routing {

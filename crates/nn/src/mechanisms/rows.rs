@@ -1,11 +1,12 @@
 //! What several mechanisms share: choices made row by row, and choices by rank.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use burn::tensor::{Bool, Int, Tensor, TensorData};
-use semfocus_kernels::{Row, RowRule, RuleScores, TopKRule};
+use semfocus_kernels::{Row, RowRule};
 
-use super::{LayerContext, keep_all};
+use super::{LayerContext, Mechanism, Selection, keep_all};
 
 /// A mask from a choice that is made row by row on the processor, for choices that tensor code would not make clearer.
 pub(super) fn keep_rows(
@@ -36,6 +37,20 @@ pub(super) fn keep_rows(
         kept.iter().for_each(|&key| mask[key as usize] = true);
     }
     Tensor::from_data(TensorData::new(mask, scores.shape()), &scores.device())
+}
+
+/// A choice that is made row by row, in both forms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByRow<R>(pub(super) R);
+
+impl<R: RowRule + Copy + 'static> Mechanism for ByRow<R> {
+    fn keep(&self, scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
+        keep_rows(scores, context, |row, kept| self.0.select(row, kept))
+    }
+
+    fn selection(&self, _length: usize) -> Option<Selection> {
+        Some(Selection::Rule(Arc::new(self.0)))
+    }
 }
 
 /// The relevant positions of each sequence as a mask of the shape of the scores.
@@ -89,25 +104,4 @@ fn keep_to_threshold(
     let equal = scores.equal(threshold);
     let place_among_equals = equal.clone().int().cumsum(3); // counted from one
     above.bool_or(equal.bool_and(place_among_equals.lower_equal(places_left)))
-}
-
-/// The `k` highest of other scores than the query's own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HighestBy {
-    pub(super) rule: TopKRule,
-    pub(super) scores: RuleScores,
-}
-
-impl RowRule for HighestBy {
-    fn scores(&self) -> RuleScores {
-        self.scores
-    }
-
-    fn ignores_common_shift(&self) -> bool {
-        true
-    }
-
-    fn select(&self, row: &Row<'_>, kept: &mut Vec<u32>) {
-        self.rule.select(row, kept);
-    }
 }

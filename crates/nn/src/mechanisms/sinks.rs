@@ -13,15 +13,14 @@ use crate::info::{Family, MechanismInfo};
 
 /// The first keys and a window.
 #[derive(Clone, Copy, Debug)]
-pub struct Sinks {
+struct Sinks {
     /// Keys in the window.
-    pub width: usize,
+    width: usize,
     /// First keys that every query keeps.
-    pub sinks: usize,
+    sinks: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "sinks",
     family: Family::InputAgnostic,
     summary: "the first s keys and w keys around the query",
     source: "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023",
@@ -31,8 +30,7 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::size("w", "the width of the window", 5),
         Parameter::whole("s", "the number of first keys", 0, MAX_SIZE, 4).default(Literal::Number(4.0)),
     ],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Sinks { width: values.whole("w"), sinks: values.whole("s") })),
+    ..MechanismInfo::new("sinks", |values| Ok(Arc::new(Sinks { width: values.whole("w"), sinks: values.whole("s") })))
 };
 
 impl Mechanism for Sinks {

@@ -13,18 +13,15 @@ use crate::mechanism::{HeadTensors, LayerShape, MechanismParameter};
 
 /// Scalable softmax.
 #[derive(Clone, Copy, Debug)]
-pub struct Ssmax;
+struct Ssmax;
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "ssmax",
     family: Family::Dense,
     summary: "all keys, sharper by a learned factor",
     source: "Nakanishi, Scalable-Softmax Is Superior for Attention, 2025",
     formula: "p = softmax(s ln(L) z), s learned by every head",
     isolates: "focus without sparsity, learned",
-    parameters: &[],
-    allows_globals: false,
-    build: |_| Ok(Arc::new(Ssmax)),
+    ..MechanismInfo::new("ssmax", |_| Ok(Arc::new(Ssmax)))
 };
 
 const LEARNED: &[MechanismParameter] = &[MechanismParameter { name: "s", initial: 1.0 }];

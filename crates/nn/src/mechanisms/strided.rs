@@ -12,21 +12,19 @@ use crate::info::{Family, MechanismInfo};
 
 /// A window and a stride.
 #[derive(Clone, Copy, Debug)]
-pub struct Strided {
+struct Strided {
     /// Reach of the window, and distance of the keys beyond it.
-    pub stride: usize,
+    stride: usize,
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "strided",
     family: Family::InputAgnostic,
     summary: "the keys nearer than l, and every l-th key",
     source: "Child et al., Generating Long Sequences with Sparse Transformers, 2019 (strided)",
     formula: "p = softmax of z over |i - j| < l or (i - j) mod l = 0",
     isolates: "a published fixed pattern with global reach",
     parameters: &[Parameter::size("l", "the reach of the window and the distance of keys beyond it", 6)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(Strided { stride: values.whole("l") })),
+    ..MechanismInfo::new("strided", |values| Ok(Arc::new(Strided { stride: values.whole("l") })))
 };
 
 impl Mechanism for Strided {

@@ -17,7 +17,7 @@ use crate::mechanism::{HeadTensors, LayerShape};
 
 /// Full attention with a factor of the scores.
 #[derive(Clone, Copy, Debug)]
-pub enum Temperature {
+enum Temperature {
     /// This factor.
     Factor(f64),
     /// The factor with which attention begins as sharp as a uniform distribution over this number of keys.
@@ -25,7 +25,6 @@ pub enum Temperature {
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "temperature",
     family: Family::Control,
     summary: "all keys, sharper by a fixed factor",
     source: "control of this project",
@@ -37,14 +36,13 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
             .keyed()
             .optional(),
     ],
-    allows_globals: false,
-    build: |values| match values.get("entropy") {
+    ..MechanismInfo::new("temperature", |values| match values.get("entropy") {
         Some(_) if values.number("t") != DEFAULT => {
             Err("a factor and an entropy do not go together; leave one of them out".to_owned())
         }
         Some(_) => Ok(Arc::new(Temperature::Matched(values.whole("entropy")))),
         None => Ok(Arc::new(Temperature::Factor(values.number("t")))),
-    },
+    })
 };
 
 const DEFAULT: f64 = 4.0;

@@ -21,7 +21,6 @@ pub struct TopK {
 }
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "topk",
     family: Family::InputDependent,
     summary: "the k keys with the highest scores: semantic focus",
     source: "Gupta et al., Memory-efficient Transformers via Top-k Attention, 2021",
@@ -31,11 +30,10 @@ pub(super) const INFO: MechanismInfo = MechanismInfo {
         Parameter::size("k", "the number of kept keys", 5),
         Parameter::word("ties", "which of equal scores go first", &["first", "random"]).default(Literal::Word("first")),
     ],
-    allows_globals: false,
-    build: |values| {
+    ..MechanismInfo::new("topk", |values| {
         let k = values.whole("k");
         Ok(if values.is("ties", "random") { Arc::new(RandomTies { k }) } else { Arc::new(TopK { k }) })
-    },
+    })
 };
 
 impl Mechanism for TopK {

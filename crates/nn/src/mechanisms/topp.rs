@@ -15,23 +15,21 @@ use crate::info::{Family, MechanismInfo};
 
 /// The highest scores up to a share of the softmax.
 #[derive(Clone, Copy, Debug)]
-pub struct TopP {
+struct TopP {
     /// The share.
-    pub p: f64,
+    p: f64,
 }
 
 const TOLERANCE: f64 = 1e-5;
 
 pub(super) const INFO: MechanismInfo = MechanismInfo {
-    name: "topp",
     family: Family::InputDependent,
     summary: "the fewest keys with at least the share p of the softmax",
     source: "Holtzman et al., The Curious Case of Neural Text Degeneration, 2020 (for sampling); Lin et al., Twilight, 2025 (for attention)",
     formula: "p = softmax of z over the fewest highest z with softmax mass of at least p",
     isolates: "whether the number of kept keys or the focus is what counts",
     parameters: &[Parameter::number("p", "the share of the softmax that is kept", 0.0, 1.0, 0.5)],
-    allows_globals: false,
-    build: |values| Ok(Arc::new(TopP { p: values.number("p") })),
+    ..MechanismInfo::new("topp", |values| Ok(Arc::new(TopP { p: values.number("p") })))
 };
 
 impl Mechanism for TopP {

@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use semfocus_core::Allocation;
+
 use super::Locks;
-use super::claims::slurm_job;
 use crate::files::{self, Aside};
 use crate::{StoreError, disk};
 
@@ -35,7 +36,7 @@ impl Locks {
         let mut chosen = Chosen { locks: Locks::flock(), note: None };
         for folder in folders {
             files::create_folder(folder)?;
-            chosen = chosen.and(choose(folder, choice, slurm_job(), &trial(folder)?)?);
+            chosen = chosen.and(choose(folder, choice, Allocation::here().job.clone(), &trial(folder)?)?);
         }
         Ok(chosen)
     }

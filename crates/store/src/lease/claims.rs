@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use semfocus_core::Allocation;
 use serde::{Deserialize, Serialize};
 
 use super::Holder;
@@ -40,29 +41,17 @@ pub(crate) struct Claim {
 impl Claim {
     /// A new claim of a process.
     pub(crate) fn new(process: Process) -> Self {
-        Claim { process, random: format!("{:016x}", random()), since: utc_now(), slurm_job: slurm_job() }
+        Claim {
+            process,
+            random: format!("{:016x}", random()),
+            since: utc_now(),
+            slurm_job: Allocation::here().job.clone(),
+        }
     }
 
     pub(crate) fn holder(&self) -> Holder {
         let Claim { process, since, slurm_job, .. } = self;
         Holder { process: process.clone(), since: since.clone(), slurm_job: slurm_job.clone() }
-    }
-}
-
-/// The Slurm job that this process belongs to: `JOB`, or `ARRAY_TASK` of an array.
-///
-/// `squeue` needs the second form: the number alone of the last task names the whole array.
-pub(crate) fn slurm_job() -> Option<String> {
-    slurm_job_in(|name| std::env::var(name).ok())
-}
-
-/// The same in an environment that tests make.
-pub fn slurm_job_in(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let variable = |name| variable(name).filter(|value| !value.is_empty());
-    let id = variable("SLURM_JOB_ID")?;
-    match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
-        (Some(array), Some(task)) => Some(format!("{array}_{task}")),
-        _ => Some(id),
     }
 }
 

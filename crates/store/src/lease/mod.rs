@@ -28,11 +28,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use semfocus_core::Allocation;
 use serde::{Deserialize, Serialize};
 
 pub use choice::{Chosen, LockChoice};
-use claims::slurm_job;
-pub use claims::slurm_job_in;
 pub(crate) use fence::{Lost, fence};
 pub(crate) use process::{Process, random};
 
@@ -193,7 +192,11 @@ impl Locks {
         let mut file = disk::open_lock(&lock_path(folder))?;
         match file.try_lock() {
             Ok(()) => {
-                let holder = Holder { process: self.process.clone(), since: utc_now(), slurm_job: slurm_job() };
+                let holder = Holder {
+                    process: self.process.clone(),
+                    since: utc_now(),
+                    slurm_job: Allocation::here().job.clone(),
+                };
                 let text = serde_json::to_string(&holder).expect("plain fields can be written");
                 file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()))?;
                 let lease = Lease::new(folder, root, Kind::Flock, Hold::Flock(file));

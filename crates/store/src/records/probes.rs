@@ -28,6 +28,9 @@ pub struct ProbeRecord {
     pub layers: Vec<LayerRecord>,
     /// Norms of the parameters.
     pub norms: Option<ModelNorms>,
+    /// Whether examples ask at tokens. The bounds on the steepness of the loss are about the mean over the tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_at_tokens: bool,
 }
 
 /// What a probe found in a layer.

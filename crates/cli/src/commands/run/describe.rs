@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use semfocus_core::{BASELINE, Experiment, Point, Scale};
+use semfocus_core::{Allocation, BASELINE, Experiment, Point, Scale};
 use semfocus_lab::estimate::{Estimate, Group};
-use semfocus_lab::memory;
 use semfocus_store::Found;
 use serde::Serialize;
 
@@ -73,8 +72,10 @@ impl Prepared {
                 };
                 let text = format!("{limit}about {} with {at_once} at once{surfaces}", duration(*seconds));
                 paragraph(out, "time       ", &text)?;
-                let more =
-                    memory::available().filter(|available| memory_bytes > available).map_or(String::new(), |all| {
+                let more = Allocation::here()
+                    .memory
+                    .filter(|available| memory_bytes > available)
+                    .map_or(String::new(), |all| {
                         format!(", more than this machine has ({}): trials that do not fit will fail", size(all))
                     });
                 paragraph(out, "memory     ", &format!("about {}{more}", size(*memory_bytes)))?;
