@@ -185,9 +185,10 @@ fn whole_models_agree() {
             for (activation, training) in
                 [(Activation::Relu, true), (Activation::Gelu, true), (Activation::Mish, false)]
             {
-                // The gradient of a single token has no mean over tokens that evens out rounding.
                 let at_tokens = activation != Activation::Relu;
-                let (asked, tolerance) = if at_tokens { (questions(5, 12, 3), 1e-4) } else { (labels(5, 3), 2e-5) };
+                let asked = if at_tokens { questions(5, 12, 3) } else { labels(5, 3) };
+                // Scores times 40 have 40 times the rounding error: there both forms are 3e-5 from double precision, elsewhere 2e-6.
+                let tolerance = if spec == "temperature:40" { 1e-4 } else { 1e-5 };
                 let build = |engine| {
                     let config = ModelConfig {
                         d_model: 12,
@@ -281,57 +282,5 @@ fn a_batch_that_asks_nothing_changes_nothing() {
         let (model, report) = train::step(model, &mut train::Sgd, batch, Pass::training(1, 2), 0.5, 1.0);
         assert_eq!((report.loss, report.gradient_norm), (0.0, 0.0), "{spec} {engine:?}");
         assert_eq!(parameters::named_parameters(&model), before, "{spec} {engine:?}");
-    }
-}
-#[test]
-fn tmp_rounding() {
-    let device = Device::flex().autodiff();
-    let registry = mechanisms::registry();
-    for info in registry.iter() {
-        for spec in specs(info, 12) {
-            for (activation, training) in
-                [(Activation::Relu, true), (Activation::Gelu, true), (Activation::Mish, false)]
-            {
-                let asked = questions(5, 12, 3);
-                let run = |engine, double| {
-                    let config = ModelConfig {
-                        d_model: 12,
-                        heads: 2,
-                        blocks: 3,
-                        d_mlp: 20,
-                        activation,
-                        dropout: 0.1,
-                        inverse_temperature: 1.5,
-                        engine,
-                        ..ModelConfig::new(4, 3)
-                    };
-                    let model = relevant(Encoder::new(config, registry.parse(&spec).unwrap(), 5, &device).unwrap());
-                    let model = if double { parameters::to_f64(model) } else { model };
-                    let pass = if training { Pass::training(1, 2) } else { Pass::evaluation(1, 2) };
-                    let loss = train::loss(model.forward_at(tokens(5, 12, 4, &device), &asked, pass), &asked);
-                    parameters::named_gradients(&model, &loss.backward())
-                };
-                let exact = run(Engine::Reference, true);
-                let error = |found: Vec<(String, burn::tensor::TensorData)>| {
-                    exact
-                        .iter()
-                        .zip_eq(&found)
-                        .map(|((name, e), (_, f))| {
-                            let e: Vec<f64> = e.iter::<f64>().collect();
-                            let scale = e.iter().fold(1e-2f64, |m, v| m.max(v.abs()));
-                            (
-                                f.iter::<f64>().zip_eq(e).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / scale,
-                                name.clone(),
-                            )
-                        })
-                        .fold((0.0, String::new()), |a, b| if b.0 > a.0 { b } else { a })
-                };
-                println!(
-                    "{spec} {activation:?} fused {:?} reference {:?}",
-                    error(run(Engine::Fused, false)),
-                    error(run(Engine::Reference, false))
-                );
-            }
-        }
     }
 }

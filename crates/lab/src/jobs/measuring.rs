@@ -78,6 +78,10 @@ impl<M: Measure> Job for Measuring<M> {
         M::UNIT
     }
 
+    fn seems_over(&self) -> Option<State> {
+        self.how.is_done(&self.model).unwrap_or(false).then_some(State::Finished)
+    }
+
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
         Ok(self.how.is_done(&self.model)?.then_some(State::Finished))
     }

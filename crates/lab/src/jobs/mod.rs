@@ -78,6 +78,11 @@ pub trait Job: Sync {
         None
     }
 
+    /// Units that are on record before it starts, and the seconds they took if that is known, as far as a quick look tells.
+    fn units_recorded(&self) -> (usize, f64) {
+        (0, 0.0)
+    }
+
     /// How it ended, if nothing is left to do.
     fn state_if_over(&self) -> Result<Option<State>, JobError>;
 

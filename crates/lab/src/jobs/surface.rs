@@ -107,6 +107,10 @@ impl Job for Surface {
         self.folder.settings().grid.cells()
     }
 
+    fn units_recorded(&self) -> (usize, f64) {
+        (self.folder.cells().map_or(0, |cells| cells.len()), 0.0)
+    }
+
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
         match self.record() {
             // What is in the files that a plane leads through is known only when they are read.

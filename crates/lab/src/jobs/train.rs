@@ -166,6 +166,11 @@ impl Job for Train {
         memory::needed(&self.trial, threads)
     }
 
+    fn units_recorded(&self) -> (usize, f64) {
+        let (epochs, seconds) = self.recorded();
+        (epochs * self.units() / self.epochs().max(1), seconds)
+    }
+
     fn seems_over(&self) -> Option<State> {
         self.over_by_record().ok().flatten()
     }
