@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use semfocus_core::study::seed_name;
-use semfocus_core::{EpochRecord, Point, TrialId};
+use semfocus_core::{EpochRecord, Metric, Point, TrialId};
 use semfocus_store::{Change, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial};
 use serde::Serialize;
 
@@ -240,7 +240,9 @@ impl TrialOverview {
         self.seconds.truncate(first.epoch - 1);
         self.seconds.extend(records.iter().map(|record| record.seconds));
         self.epoch = last.epoch;
-        (self.train_accuracy, self.heldout_accuracy) = (Some(last.train_accuracy), Some(last.heldout_accuracy));
+        let accuracy = |metric| Some(last.metrics[metric]);
+        (self.train_accuracy, self.heldout_accuracy) =
+            (accuracy(Metric::TrainAccuracy), accuracy(Metric::HeldoutAccuracy));
     }
 
     fn set_state(&mut self, state: State, status: Option<&Status>, holder: Option<Holder>) {

@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::evidence::verdict::Generalisation;
 use semfocus_analysis::evidence::{GOAL, Measures, Observed, PointEvidence};
 use semfocus_core::question::{At, Question, Questions, Target};
-use semfocus_core::{AnyName, Experiment, Request};
+use semfocus_core::{AnyName, Experiment, Metric, Request};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{Asked, State, TrialData};
 
@@ -68,7 +68,7 @@ fn observed(
     let answers = questions.all().len();
     let correct =
         (0..SEQUENCES).filter(|&index| right[index]).map(|index| questions.of_sequence(index).len()).sum::<usize>();
-    trial.curve[0].metrics.heldout_accuracy = correct as f64 / answers as f64;
+    trial.curve[0].metrics[Metric::HeldoutAccuracy] = correct as f64 / answers as f64;
     trial.settings.as_mut().unwrap().data.seed = is_shared.then_some(1);
     let asked = Asked::from(questions);
     let independent = if unit == Unit::Sequence { asked.independent } else { asked.answers };

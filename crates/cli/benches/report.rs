@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use common::{Error, Output};
 use semfocus_analysis::evidence::{Evidence, GOAL};
-use semfocus_core::{Experiment, Key, Request, Scale, TrialSettings};
+use semfocus_core::{Experiment, Key, Metric, Request, Scale, TrialSettings};
 use semfocus_fixture::{Fixture, Scratch, jump};
 use semfocus_lab::Lab;
 use semfocus_store::State;
@@ -82,8 +82,8 @@ fn invented(settings: &TrialSettings, epochs: usize) -> Fixture {
     let record = |epoch: usize| {
         let mut record = jump(epoch, Some(at), 0.97);
         let noise = f64::from(key.below(epoch as u32, 1000)) / 1000.0;
-        record.train_loss *= 0.5 + noise;
-        record.heldout_accuracy -= 0.02 * noise;
+        record.metrics[Metric::TrainLoss] *= 0.5 + noise;
+        record.metrics[Metric::HeldoutAccuracy] -= 0.02 * noise;
         record
     };
     Fixture { records: (1..=epochs).map(record).collect(), state: State::Finished, probes: Vec::new() }

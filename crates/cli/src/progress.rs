@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use semfocus_core::EpochRecord;
+use semfocus_core::{EpochRecord, Metric};
 use semfocus_lab::jobs::{Job, Observer, Sharing};
 use semfocus_store::{End, Event, Holder, JobId, JobKind, State};
 
@@ -84,6 +84,14 @@ struct Running {
     epochs: usize,
     loss: Option<f64>,
     last: Option<EpochRecord>,
+}
+
+impl Running {
+    /// Training and held-out accuracy after the last epoch, in per cent.
+    fn accuracies(&self) -> Option<[f64; 2]> {
+        let metrics = self.last?.metrics;
+        Some([Metric::TrainAccuracy, Metric::HeldoutAccuracy].map(|metric| 100.0 * metrics[metric]))
+    }
 }
 
 impl Progress {
@@ -290,9 +298,9 @@ impl Entry {
         if let Some(loss) = running.loss {
             facts.push(Fact::new(4, format!("loss {loss:.3}")));
         }
-        if let Some(EpochRecord { train_accuracy, heldout_accuracy, .. }) = running.last {
-            facts.push(Fact::new(3, format!("train {:.1} %", 100.0 * train_accuracy)));
-            facts.push(Fact::new(2, format!("held-out {:.1} %", 100.0 * heldout_accuracy)));
+        if let Some([train, held_out]) = running.accuracies() {
+            facts.push(Fact::new(3, format!("train {train:.1} %")));
+            facts.push(Fact::new(2, format!("held-out {held_out:.1} %")));
         }
         facts
     }
@@ -305,10 +313,9 @@ impl Entry {
         }
         let running = self.running.as_ref()?;
         let epochs = running.epochs;
-        let accuracy = running.last.map_or(String::new(), |record| {
-            let EpochRecord { train_accuracy, heldout_accuracy, .. } = record;
-            format!(", train {:.1} %, held-out {:.1} %", 100.0 * train_accuracy, 100.0 * heldout_accuracy)
-        });
+        let accuracy = running
+            .accuracies()
+            .map_or(String::new(), |[train, held_out]| format!(", train {train:.1} %, held-out {held_out:.1} %"));
         Some(match (job.kind, end) {
             (JobKind::Train, End::Over(State::Diverged)) => {
                 format!("{title}: {} in epoch {}", Colour::Red.on_stderr("diverged"), epochs + 1)

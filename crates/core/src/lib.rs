@@ -37,7 +37,7 @@ pub use data::{DataSettings, FileSet, Length, Sizes};
 pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
 pub use measurement::Measurement;
 pub use mechanism::{BASELINE, MechanismList, Schedule};
-pub use metric::{EpochRecord, Evaluation, Goal, Metric, Metrics};
+pub use metric::{EpochRecord, Evaluation, Goal, METRICS, Metric, Metrics};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
 pub use origin::Origin;

@@ -1,10 +1,13 @@
 //! What every epoch records, and targets: a metric and the value it is to reach. A trial may end early at a target, and
 //! comparisons ask when it was reached.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::{Index, IndexMut, RangeInclusive};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::names::nearest;
 
@@ -17,93 +20,154 @@ pub struct Evaluation {
     pub accuracy: f64,
 }
 
-/// What is recorded of an epoch: a line of `epochs.csv`, whose columns are named like the fields.
+/// A number that every epoch records. [`METRICS`] says what each of them is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// The learning rate of the last step; 0 in epoch 0.
+    Lr,
+    /// Mean loss over the whole training set after the epoch, in evaluation mode.
+    TrainLoss,
+    /// Share of the training set that is classified correctly.
+    TrainAccuracy,
+    /// Mean loss over the whole held-out set.
+    HeldoutLoss,
+    /// Share of the held-out set that is classified correctly.
+    HeldoutAccuracy,
+    /// Joint norm of the gradients before clipping, mean over the steps of the epoch; 0 in epoch 0.
+    GradNorm,
+}
+
+/// What is to be known of a metric. Files, checks, targets, comparisons and figures follow from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricInfo {
+    /// Which metric it is.
+    pub metric: Metric,
+    /// Its column in `epochs.csv` and its field in JSON.
+    pub name: &'static str,
+    /// Its name for people.
+    pub words: &'static str,
+    /// Which values are better; none if that cannot be said. Only what can be better can be a target.
+    pub better: Option<Better>,
+    /// Whether it is a share, which is written in per cent for people.
+    pub is_share: bool,
+    /// The values that it can have. All of them are finite.
+    pub range: RangeInclusive<f64>,
+}
+
+/// Which values of a metric are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// It rises to a target.
+    Higher,
+    /// It falls to a target.
+    Lower,
+}
+
+/// All metrics, in the order of their columns. To add one, add a variant and its entry here, compute it in the trainer, and raise the
+/// version of the format of `epochs.csv`.
+pub const METRICS: [MetricInfo; 6] = [
+    size(Metric::Lr, "lr", "learning rate"),
+    loss(Metric::TrainLoss, "train_loss", "training loss"),
+    accuracy(Metric::TrainAccuracy, "train_accuracy", "training accuracy"),
+    loss(Metric::HeldoutLoss, "heldout_loss", "held-out loss"),
+    accuracy(Metric::HeldoutAccuracy, "heldout_accuracy", "held-out accuracy"),
+    size(Metric::GradNorm, "grad_norm", "norm of the gradient"),
+];
+
+const fn size(metric: Metric, name: &'static str, words: &'static str) -> MetricInfo {
+    MetricInfo { metric, name, words, better: None, is_share: false, range: 0.0..=f64::MAX }
+}
+
+const fn loss(metric: Metric, name: &'static str, words: &'static str) -> MetricInfo {
+    MetricInfo { metric, name, words, better: Some(Better::Lower), is_share: false, range: f64::MIN..=f64::MAX }
+}
+
+const fn accuracy(metric: Metric, name: &'static str, words: &'static str) -> MetricInfo {
+    MetricInfo { metric, name, words, better: Some(Better::Higher), is_share: true, range: 0.0..=1.0 }
+}
+
+impl Metric {
+    /// What is known of it.
+    pub fn info(self) -> &'static MetricInfo {
+        const { &METRICS }.get(self as usize).expect("every metric has an entry")
+    }
+
+    /// Its column in `epochs.csv`.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Metrics that say how good a model is, in the order of their columns. They can be targets, and the record keeps them.
+    pub fn of_quality() -> impl Iterator<Item = &'static MetricInfo> {
+        const { &METRICS }.iter().filter(|info| info.better.is_some())
+    }
+}
+
+/// The metrics of an epoch. A source that does not know one, such as the record of the study, has NaN there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics([f64; METRICS.len()]);
+
+impl Metrics {
+    /// Each metric has the value that `value` gives for it.
+    pub fn new(value: impl FnMut(Metric) -> f64) -> Self {
+        Metrics(METRICS.map(|info| info.metric).map(value))
+    }
+
+    /// Whether all of them are finite; those of a model that diverged are not.
+    pub fn are_finite(&self) -> bool {
+        self.0.iter().all(|value| value.is_finite())
+    }
+
+    /// The metrics with their values, in the order of their columns.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static MetricInfo, f64)> {
+        const { &METRICS }.iter().zip(self.0)
+    }
+}
+
+impl Index<Metric> for Metrics {
+    type Output = f64;
+
+    fn index(&self, metric: Metric) -> &f64 {
+        &self.0[metric as usize]
+    }
+}
+
+impl IndexMut<Metric> for Metrics {
+    fn index_mut(&mut self, metric: Metric) -> &mut f64 {
+        &mut self.0[metric as usize]
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(info, value)| (info.name, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Metrics {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let values = BTreeMap::<String, f64>::deserialize(deserializer)?;
+        let missing = METRICS.iter().find(|info| !values.contains_key(info.name));
+        match missing {
+            Some(info) => Err(D::Error::missing_field(info.name)),
+            None => Ok(Metrics::new(|metric| values[metric.name()])),
+        }
+    }
+}
+
+/// What is recorded of an epoch: a line of `epochs.csv`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
     /// Number of the epoch, from 1; 0 stands for the untrained model.
     pub epoch: usize,
-    /// The learning rate of its last step; 0 in epoch 0.
-    pub lr: f64,
-    /// Mean loss over the whole training set after it, in evaluation mode.
-    pub train_loss: f64,
-    /// Share of the training set that is classified correctly.
-    pub train_accuracy: f64,
-    /// Mean loss over the whole held-out set.
-    pub heldout_loss: f64,
-    /// Share of the held-out set that is classified correctly.
-    pub heldout_accuracy: f64,
-    /// Joint norm of the gradients before clipping, mean over the steps of the epoch; 0 in epoch 0.
-    pub grad_norm: f64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub metrics: Metrics,
     /// Wall-clock time of the epoch: training and evaluation.
     pub seconds: f64,
     /// Training steps from the start of the trial to the end of the epoch.
     pub steps: u64,
-}
-
-/// Losses and accuracies after an epoch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metrics {
-    /// Mean loss over the training set.
-    pub train_loss: f64,
-    /// Share of the training set that is classified correctly.
-    pub train_accuracy: f64,
-    /// Mean loss over the held-out set.
-    pub heldout_loss: f64,
-    /// Share of the held-out set that is classified correctly.
-    pub heldout_accuracy: f64,
-}
-
-impl EpochRecord {
-    /// Its losses and accuracies.
-    pub fn metrics(&self) -> Metrics {
-        let EpochRecord { train_loss, train_accuracy, heldout_loss, heldout_accuracy, .. } = *self;
-        Metrics { train_loss, train_accuracy, heldout_loss, heldout_accuracy }
-    }
-}
-
-/// A number that every epoch records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Mean loss over the training set.
-    TrainLoss,
-    /// Share of the training set that is classified correctly.
-    TrainAccuracy,
-    /// Mean loss over the held-out set.
-    HeldoutLoss,
-    /// Share of the held-out set that is classified correctly.
-    HeldoutAccuracy,
-}
-
-impl Metric {
-    /// All metrics, in the order of their columns.
-    pub const ALL: [Metric; 4] =
-        [Metric::TrainLoss, Metric::TrainAccuracy, Metric::HeldoutLoss, Metric::HeldoutAccuracy];
-
-    /// Its column in `epochs.csv`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::TrainLoss => "train_loss",
-            Metric::TrainAccuracy => "train_accuracy",
-            Metric::HeldoutLoss => "heldout_loss",
-            Metric::HeldoutAccuracy => "heldout_accuracy",
-        }
-    }
-
-    /// Whether more is better.
-    pub fn is_accuracy(self) -> bool {
-        matches!(self, Metric::TrainAccuracy | Metric::HeldoutAccuracy)
-    }
-
-    /// Its value after an epoch.
-    pub fn of(self, metrics: &Metrics) -> f64 {
-        match self {
-            Metric::TrainLoss => metrics.train_loss,
-            Metric::TrainAccuracy => metrics.train_accuracy,
-            Metric::HeldoutLoss => metrics.heldout_loss,
-            Metric::HeldoutAccuracy => metrics.heldout_accuracy,
-        }
-    }
 }
 
 /// A target such as `train_accuracy >= 0.99` or `heldout_loss <= 0.1`: accuracies rise to it, losses fall to it.
@@ -116,16 +180,21 @@ pub struct Goal {
 }
 
 impl Goal {
+    /// Whether more is better.
+    fn rises(&self) -> bool {
+        self.metric.info().better == Some(Better::Higher)
+    }
+
     /// Whether an epoch reached the target.
     pub fn is_reached(&self, metrics: &Metrics) -> bool {
-        let value = self.metric.of(metrics);
-        if self.metric.is_accuracy() { value >= self.value } else { value <= self.value }
+        let value = metrics[self.metric];
+        if self.rises() { value >= self.value } else { value <= self.value }
     }
 }
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.metric.name(), if self.metric.is_accuracy() { ">=" } else { "<=" }, self.value)
+        write!(f, "{} {} {}", self.metric.name(), if self.rises() { ">=" } else { "<=" }, self.value)
     }
 }
 
@@ -140,19 +209,20 @@ impl FromStr for Goal {
             (None, Some((name, value))) => (name.trim(), false, value.trim()),
             _ => return Err(wrong()),
         };
-        let names = Metric::ALL.map(Metric::name);
-        let metric = Metric::ALL.into_iter().find(|metric| metric.name() == name).ok_or_else(|| {
-            let hint = nearest(name, names).map_or(String::new(), |near| format!("did you mean `{near}`? "));
+        let info = Metric::of_quality().find(|info| info.name == name).ok_or_else(|| {
+            let names: Vec<&str> = Metric::of_quality().map(|info| info.name).collect();
+            let hint =
+                nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
             format!("there is no metric `{name}`; {hint}the metrics are {}", names.join(", "))
         })?;
-        if metric.is_accuracy() != is_at_least {
+        if (info.better == Some(Better::Higher)) != is_at_least {
             return Err(format!("accuracies rise and losses fall: {example}"));
         }
         let value: f64 = value.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(wrong)?;
-        if metric.is_accuracy() && !(0.0..=1.0).contains(&value) {
+        if info.is_share && !info.range.contains(&value) {
             return Err(format!("an accuracy is a fraction from 0 to 1, got {value}"));
         }
-        Ok(Goal { metric, value })
+        Ok(Goal { metric: info.metric, value })
     }
 }
 
@@ -161,7 +231,19 @@ mod tests {
     use super::*;
 
     fn record(accuracy: f64, loss: f64) -> Metrics {
-        Metrics { train_loss: loss, train_accuracy: accuracy, heldout_loss: 9.0, heldout_accuracy: 0.0 }
+        Metrics::new(|metric| match metric {
+            Metric::TrainLoss => loss,
+            Metric::TrainAccuracy => accuracy,
+            Metric::HeldoutLoss => 9.0,
+            _ => 0.0,
+        })
+    }
+
+    #[test]
+    fn every_metric_has_its_entry() {
+        for (place, info) in METRICS.iter().enumerate() {
+            assert_eq!((info.metric as usize, info.metric.name()), (place, info.name));
+        }
     }
 
     #[test]
@@ -184,6 +266,7 @@ mod tests {
             message("speed >= 0.9"),
             "there is no metric `speed`; the metrics are train_loss, train_accuracy, heldout_loss, heldout_accuracy"
         );
+        assert!(message("grad_norm <= 1").contains("there is no metric `grad_norm`"));
         assert!(message("soon").contains("is not a target"));
         assert!(message("train_loss <= nan").contains("is not a target"));
     }

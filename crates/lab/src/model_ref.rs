@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use semfocus_core::measurement::ModelChoice;
-use semfocus_core::{EpochRecord, Known, Point, TrialSettings};
+use semfocus_core::{EpochRecord, Known, Metric, Point, TrialSettings};
 use semfocus_store::{CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialReader};
 
 use crate::trained_model::stored_trial;
@@ -167,7 +167,8 @@ impl ChosenModels {
 
 /// The epoch with the best held-out accuracy; of equal ones the first.
 pub(crate) fn best_epoch(records: &[EpochRecord]) -> Option<usize> {
-    let better = |best: &EpochRecord, next: &EpochRecord| next.heldout_accuracy > best.heldout_accuracy;
+    let accuracy = |record: &EpochRecord| record.metrics[Metric::HeldoutAccuracy];
+    let better = |best: &EpochRecord, next: &EpochRecord| accuracy(next) > accuracy(best);
     let best = records.iter().reduce(|best, next| if better(best, next) { next } else { best })?;
     Some(best.epoch)
 }

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use semfocus_core::EpochRecord;
+use semfocus_core::{EpochRecord, Metric};
 use semfocus_lab::training::Trainer;
 use semfocus_lab::{Device, Lab, Trial};
 use semfocus_store::checkpoint::Values;
@@ -104,7 +104,7 @@ fn when_a_model_is_evaluated_does_not_change_how_it_is_trained() {
     }
     // The learning rate of a record is that of its last step: it halves after every pass of 5 steps.
     let (records, ..) = train(&trial("full", &["training.evaluate_every=7"]), 3);
-    let rates: Vec<f64> = records.iter().map(|record| record.lr).collect();
+    let rates: Vec<f64> = records.iter().map(|record| record.metrics[Metric::Lr]).collect();
     assert_eq!(rates, [0.005, 0.0025, 0.000_625], "after steps 7, 14 and 21");
 }
 
@@ -118,7 +118,9 @@ fn the_epoch_of_a_pass_is_measured_as_without_the_setting() {
 
 #[test]
 fn an_epoch_with_new_examples_has_its_own_learning_rate() {
-    let rates = |overrides| train(&trial("full", overrides), 3).0.iter().map(|record| record.lr).collect::<Vec<_>>();
+    let rates = |overrides| {
+        train(&trial("full", overrides), 3).0.iter().map(|record| record.metrics[Metric::Lr]).collect::<Vec<_>>()
+    };
     assert_eq!(rates(ONLINE), [0.01, 0.005, 0.0025]);
     assert_eq!(rates(&["data.online=true"]), [0.01, 0.005, 0.0025]);
 }

@@ -16,7 +16,8 @@ use std::path::Path;
 
 use semfocus_analysis::evidence::{Evidence, GOAL, Measures, Observed};
 use semfocus_core::experiment::presets;
-use semfocus_core::{Experiment, Goal, Known, Metrics, Request, Scale, TrialId, fnv_1a};
+use semfocus_core::metric::MetricInfo;
+use semfocus_core::{Experiment, Goal, Known, Metric, Metrics, Request, Scale, TrialId, fnv_1a};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
 use semfocus_store::{CurvePoint, Grid, IndexEntry, RunData, SharpnessData, State, Store, SurfaceData, TrialData};
@@ -27,7 +28,9 @@ use crate::provenance::Provenance;
 use crate::rows::{self, Exact, List, Row, to_csv, to_csv_with};
 
 /// Losses in curves, and statistics of scores.
-type Rounded = rows::Rounded<4>;
+type Rounded = rows::Rounded<LOSS_DIGITS>;
+
+const LOSS_DIGITS: usize = 4;
 
 /// Losses on surfaces, whose differences are divided by the distance of cells.
 type Losses = List<6>;
@@ -64,7 +67,7 @@ impl RecordedRun {
         let mut trials = listed.iter().map(|row| trial(row, &experiment)).collect::<Result<Vec<_>, _>>()?;
         for row in rows::read::<CurveRow>(&dir.join("curves.csv"))? {
             let trial = of_trial(&mut trials, row.values.trial, &row)?;
-            row.values.add_to(trial).map_err(|message| row.error(message))?;
+            add_to_curve(&row, trial)?;
         }
         for row in rows::read_if_there::<ProbeRow>(&dir.join("probes.csv"))? {
             row.values.add_to(of_trial(&mut trials, row.values.trial, &row)?);
@@ -135,9 +138,6 @@ pub(crate) fn write(
         trial.entry.point.iter().map(|(_, value)| value.clone()).collect()
     };
     let places: Vec<Vec<String>> = trials().map(place).collect();
-    let curves: Vec<CurveRow> = trials()
-        .flat_map(|(number, trial)| trial.curve_from_start().map(move |point| CurveRow::new(number, point)))
-        .collect();
     let probes: Vec<ProbeRow> = trials()
         .flat_map(|(number, trial)| trial.probes.iter().flat_map(move |probe| ProbeRow::all(number, probe)))
         .collect();
@@ -150,9 +150,8 @@ pub(crate) fn write(
     create_folder(dir)?;
     let put = |name: &str, text: &str| write_whole(&dir.join(name), text.as_bytes()).map_err(RecordError::from);
     put("experiment.toml", &evidence.experiment.to_toml())?;
-    let places: Vec<Vec<&str>> = places.iter().map(|values| values.iter().map(String::as_str).collect()).collect();
     put("trials.csv", &to_csv_with(&listed, AXES_AT, &axes, &places))?;
-    put("curves.csv", &to_csv(&curves))?;
+    put("curves.csv", &curves(trials()))?;
     let optional =
         [("probes.csv", to_csv(&probes)), ("surfaces.csv", to_csv(&surfaces)), ("sharpness.csv", to_csv(&sharpness))];
     for (name, text) in optional {
@@ -297,44 +296,45 @@ fn check(row: &Row<TrialRow>, trial: &TrialData, goal: Goal) -> Result<(), Recor
     Ok(())
 }
 
-/// A line of `curves.csv`.
+/// A line of `curves.csv`. After these columns the file has one for each metric of quality.
 #[derive(Debug, Serialize, Deserialize)]
 struct CurveRow {
     trial: usize,
     epoch: usize,
-    train_loss: Rounded,
-    train_accuracy: Exact,
-    heldout_loss: Rounded,
-    heldout_accuracy: Exact,
 }
 
-impl CurveRow {
-    fn new(trial: usize, CurvePoint { epoch, metrics, .. }: &CurvePoint) -> Self {
-        CurveRow {
-            trial,
-            epoch: *epoch,
-            train_loss: rows::Rounded(metrics.train_loss),
-            train_accuracy: Exact(metrics.train_accuracy),
-            heldout_loss: rows::Rounded(metrics.heldout_loss),
-            heldout_accuracy: Exact(metrics.heldout_accuracy),
-        }
-    }
+const METRICS_AT: usize = 2;
 
-    fn add_to(&self, trial: &mut TrialData) -> Result<(), &'static str> {
-        let metrics = Metrics {
-            train_loss: self.train_loss.0,
-            train_accuracy: self.train_accuracy.0,
-            heldout_loss: self.heldout_loss.0,
-            heldout_accuracy: self.heldout_accuracy.0,
-        };
-        let point = CurvePoint { epoch: self.epoch, metrics, seconds: None };
-        match point.epoch {
-            0 if trial.untrained.is_none() && trial.curve.is_empty() => trial.untrained = Some(point),
-            epoch if epoch == trial.curve.len() + 1 => trial.curve.push(point),
-            _ => return Err("expected the next epoch of the trial"),
-        }
-        Ok(())
+/// The file `curves.csv`.
+fn curves<'a>(trials: impl Iterator<Item = (usize, &'a TrialData)>) -> String {
+    let points = trials.flat_map(|(number, trial)| trial.curve_from_start().map(move |point| (number, point)));
+    let (rows, cells): (Vec<CurveRow>, Vec<Vec<String>>) = points
+        .map(|(trial, CurvePoint { epoch, metrics, .. })| {
+            let cell = |info: &MetricInfo| match metrics[info.metric] {
+                share if info.is_share => share.to_string(),
+                loss => rows::rounded(loss, LOSS_DIGITS),
+            };
+            (CurveRow { trial, epoch: *epoch }, Metric::of_quality().map(cell).collect())
+        })
+        .unzip();
+    let names: Vec<&str> = Metric::of_quality().map(|info| info.name).collect();
+    to_csv_with(&rows, METRICS_AT, &names, &cells)
+}
+
+/// Adds a line to the curve of its trial.
+fn add_to_curve(row: &Row<CurveRow>, trial: &mut TrialData) -> Result<(), RecordError> {
+    let mut metrics = Metrics::new(|_| f64::NAN);
+    for info in Metric::of_quality() {
+        let value = row.text(info.name)?.parse();
+        metrics[info.metric] = value.map_err(|_| row.error(&format!("`{}`: expected a number", info.name)))?;
     }
+    let point = CurvePoint { epoch: row.values.epoch, metrics, seconds: None };
+    match point.epoch {
+        0 if trial.untrained.is_none() && trial.curve.is_empty() => trial.untrained = Some(point),
+        epoch if epoch == trial.curve.len() + 1 => trial.curve.push(point),
+        _ => return Err(row.error("expected the next epoch of the trial")),
+    }
+    Ok(())
 }
 
 /// The statistics of scores that the conditions of the theory are about.

@@ -80,7 +80,7 @@ pub fn add(
     goal: Option<Goal>,
     known: &dyn Known,
 ) -> Result<RecordedRun, RecordError> {
-    if let Some(goal) = goal.filter(|goal| !goal.metric.is_accuracy()) {
+    if let Some(goal) = goal.filter(|goal| !goal.metric.info().is_share) {
         return Err(RecordError::Target(goal));
     }
     let data = record.join("data");

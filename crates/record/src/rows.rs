@@ -66,14 +66,15 @@ pub(crate) fn to_csv<T: Serialize>(rows: &[T]) -> String {
 }
 
 /// The same with more columns after the first `place` ones: their names, and their cells in each row.
-pub(crate) fn to_csv_with<T: Serialize>(rows: &[T], place: usize, names: &[&str], cells: &[Vec<&str>]) -> String {
+pub(crate) fn to_csv_with<T: Serialize>(rows: &[T], place: usize, names: &[&str], cells: &[Vec<String>]) -> String {
     let plain = to_csv(rows);
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(plain.as_bytes());
-    let added = std::iter::once(names).chain(cells.iter().map(Vec::as_slice));
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let added = std::iter::once(&names).chain(cells);
     text(|writer| {
         reader.records().zip(added).try_for_each(|(row, added)| {
-            let row = row?;
-            writer.write_record(row.iter().take(place).chain(added.iter().copied()).chain(row.iter().skip(place)))
+            let (row, added) = (row?, added.iter().map(String::as_str));
+            writer.write_record(row.iter().take(place).chain(added).chain(row.iter().skip(place)))
         })
     })
 }
@@ -124,7 +125,7 @@ impl<'de, const DIGITS: usize> Deserialize<'de> for List<DIGITS> {
 }
 
 /// A number with this many significant digits, as short as it can be written.
-fn rounded(value: f64, digits: usize) -> String {
+pub(crate) fn rounded(value: f64, digits: usize) -> String {
     let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
     let plain = rounded.to_string();
     if plain.len() > digits + 6 { format!("{rounded:e}") } else { plain }
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn rows_are_written_with_columns_among_the_others() {
         let rows = [(1, Exact(1.0), List::<3>(vec![0.1, 2.0])), (2, Exact(0.125), List(vec![1.0 / 3.0]))];
-        let text = to_csv_with(&rows, 1, &["axis"], &[vec!["a"], vec!["b,c"]]);
+        let text = to_csv_with(&rows, 1, &["axis"], &[vec!["a".to_owned()], vec!["b,c".to_owned()]]);
         assert_eq!(text, "1,axis,1,0.1 2\n2,a,0.125,0.333\n", "the first row is the header");
     }
 }

@@ -4,6 +4,7 @@ use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
+use semfocus_core::metric::MetricInfo;
 use semfocus_core::{Goal, Metric};
 use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
@@ -72,22 +73,16 @@ fn shown_metrics(goal: Goal) -> Vec<Metric> {
     std::iter::once(goal.metric).chain(others.into_iter().filter(|metric| *metric != goal.metric)).collect()
 }
 
-pub(crate) fn metric_words(metric: Metric) -> &'static str {
-    match metric {
-        Metric::TrainLoss => "training loss",
-        Metric::TrainAccuracy => "training accuracy",
-        Metric::HeldoutLoss => "held-out loss",
-        Metric::HeldoutAccuracy => "held-out accuracy",
-    }
-}
-
 /// A target in words: `a training accuracy of 95 %`.
 pub(crate) fn target_words(goal: Goal) -> String {
-    format!("a {} of {}", metric_words(goal.metric), target_value(goal))
+    format!("a {} of {}", goal.metric.info().words, target_value(goal))
 }
 
 fn target_value(goal: Goal) -> String {
-    if goal.metric.is_accuracy() { format!("{} %", round(100.0 * goal.value)) } else { round(goal.value).to_string() }
+    match round(100.0 * goal.value) {
+        percent if goal.metric.info().is_share => format!("{percent} %"),
+        _ => round(goal.value).to_string(),
+    }
 }
 
 /// Without the digits that multiplying by 100 adds.
@@ -104,12 +99,13 @@ fn measure(metric: Metric, goal: Goal, height: f64, curves: &[Curve]) -> Measure
 pub(crate) fn metric_axis(metric: Metric, curves: &[Curve]) -> Axis {
     let values =
         || curves.iter().flat_map(|curve| curve.quartiles.iter().flatten().chain(curve.lines.iter().flatten()));
-    if !metric.is_accuracy() {
-        return Axis::auto(metric_words(metric), values().copied());
+    let MetricInfo { words, is_share, .. } = *metric.info();
+    if !is_share {
+        return Axis::auto(words, values().copied());
     }
     // Nothing happens far below chance; the axis begins at the ten per cent below the smallest value.
     let min = values().copied().filter(|value| value.is_finite()).fold(1.0, f64::min);
-    Axis::fraction(metric_words(metric)).with_limits((10.0 * (min - 0.01)).floor().clamp(0.0, 9.0) / 10.0, 1.0)
+    Axis::fraction(words).with_limits((10.0 * (min - 0.01)).floor().clamp(0.0, 9.0) / 10.0, 1.0)
 }
 
 /// Whether some trial reached the target.
@@ -148,7 +144,7 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
     let held = if is_any_stopped(point) { " A trial that stopped at its target keeps its last value." } else { "" };
     let left_out = if has_diverged(point) { " Trials that diverged are left out." } else { "" };
     let (task, target) = (task_of(evidence), target_words(goal));
-    let names: Vec<&str> = all.iter().map(|(metric, _)| metric_words(*metric)).collect();
+    let names: Vec<&str> = all.iter().map(|(metric, _)| metric.info().words).collect();
     let mut pictures = vec![picture(
         "curves",
         "Learning curves",
@@ -240,7 +236,7 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         let panels = evidence.points.iter().zip(&of_points);
         let panels: Vec<Panel> =
             panels.map(|(point, curves)| measure.panel(&point_name(&point.point), &x, curves)).collect();
-        let words = metric_words(metric);
+        let words = metric.info().words;
         let capitalised = words[..1].to_uppercase() + &words[1..];
         let line = if metric == goal.metric { " The dashed line is the target." } else { "" };
         pictures.push(picture(
@@ -330,7 +326,7 @@ pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit
     let epochs = first..=shortest.unwrap_or(longest);
     let of_trial = |trial: &&TrialData| {
         let shown = trial.curve_from_start().skip_while(|point| point.epoch < first);
-        let values: Vec<f64> = shown.map(|point| metric.of(&point.metrics)).collect();
+        let values: Vec<f64> = shown.map(|point| point.metrics[metric]).collect();
         let value = |index: usize| values.get(index).or(values.last()).copied();
         epochs.clone().map(|epoch| value(epoch - first).unwrap_or(f64::NAN)).collect()
     };

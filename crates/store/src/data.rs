@@ -128,7 +128,7 @@ impl From<StoredTrial> for TrialData {
     fn from(trial: StoredTrial) -> Self {
         let point = |record: &semfocus_core::EpochRecord| CurvePoint {
             epoch: record.epoch,
-            metrics: record.metrics(),
+            metrics: record.metrics,
             seconds: Some(record.seconds),
         };
         let status = trial.status.as_ref();

@@ -249,24 +249,14 @@ fn new_events(reader: &TrialReader, cursor: &mut TrialCursor) -> Option<Change> 
 
 #[cfg(test)]
 mod tests {
-    use semfocus_core::{AnyName, Request, TrialSettings};
+    use semfocus_core::{AnyName, Metrics, Request, TrialSettings};
 
     use super::*;
     use crate::testing::{Scratch, lease, status};
     use crate::{Event, JobId, JobKind, Locks};
 
     fn record(epoch: usize) -> EpochRecord {
-        EpochRecord {
-            epoch,
-            lr: 0.1,
-            train_loss: 0.5,
-            train_accuracy: 0.5,
-            heldout_loss: 0.5,
-            heldout_accuracy: 0.5,
-            grad_norm: 1.0,
-            seconds: 1.0,
-            steps: 16 * epoch as u64,
-        }
+        EpochRecord { epoch, metrics: Metrics::new(|_| 0.5), seconds: 1.0, steps: 16 * epoch as u64 }
     }
 
     /// A run of two trials of three epochs that have not begun.

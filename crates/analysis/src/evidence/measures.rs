@@ -1,6 +1,6 @@
 //! The measures of one trial.
 
-use semfocus_core::Goal;
+use semfocus_core::{Goal, Metric};
 use semfocus_store::{Asked, CurvePoint, State, TrialData};
 use serde::Serialize;
 
@@ -59,14 +59,14 @@ impl Measures {
             None => TimeToTarget::censored_at(observed as f64),
         };
         let up_to = reached.map_or(curve.len(), |index| index + 1);
-        let accuracy = |point: &CurvePoint| point.metrics.heldout_accuracy;
+        let accuracy = |point: &CurvePoint| point.metrics[Metric::HeldoutAccuracy];
         let best = curve.iter().max_by(|a, b| {
             accuracy(a).total_cmp(&accuracy(b)).then(b.epoch.cmp(&a.epoch)) // the first of equal ones
         })?;
         let (best_epoch, best) = (best.epoch, accuracy(best));
         let accuracies: Vec<(f64, f64)> = curve.iter().map(|point| (point.epoch as f64, accuracy(point))).collect();
         let mean = match curve.len() {
-            1 => last.heldout_accuracy,
+            1 => last[Metric::HeldoutAccuracy],
             count => area_under_curve(&accuracies) / (count - 1) as f64,
         };
         let data = trial.settings.as_ref().map(|settings| &settings.data);
@@ -83,9 +83,9 @@ impl Measures {
             seconds: seconds.map(|seconds| seconds.max(RESOLUTION)),
             best_heldout_accuracy: best,
             best_epoch,
-            last_heldout_accuracy: last.heldout_accuracy,
+            last_heldout_accuracy: last[Metric::HeldoutAccuracy],
             mean_heldout_accuracy: mean,
-            generalisation_gap: last.train_accuracy - last.heldout_accuracy,
+            generalisation_gap: last[Metric::TrainAccuracy] - last[Metric::HeldoutAccuracy],
             epochs: curve.len(),
             test_accuracy: trial.test_accuracy,
             held_out,

@@ -86,7 +86,7 @@ fn with_names(command: Command, lab: &Lab) -> Command {
         .map(|setting| format!("{}=", setting.path))
         .collect();
     let scales: Vec<String> = Scale::ALL.iter().map(Scale::to_string).collect();
-    let metrics: Vec<String> = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect();
+    let metrics: Vec<String> = Metric::of_quality().map(|metric| metric.name.to_owned()).collect();
     let values = [
         ("experiment", &experiments),
         ("mechanisms", &mechanisms),

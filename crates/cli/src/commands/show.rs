@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
 use semfocus_core::study::seed_name;
-use semfocus_core::{EpochRecord, Origin, TrialSettings, settings};
+use semfocus_core::{EpochRecord, METRICS, Origin, TrialSettings, settings};
 use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialReader};
 use serde::Serialize;
 
@@ -104,7 +104,7 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
             &format!("{} (the rest has the default values; see trial.toml)", changed.join(", ")),
         )?;
     }
-    let reached = epochs.iter().find(|record| GOAL.is_reached(&record.metrics()));
+    let reached = epochs.iter().find(|record| GOAL.is_reached(&record.metrics));
     let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
     writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * GOAL.value)?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {
@@ -145,11 +145,12 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
     writeln!(out, "epoch        lr   train loss     acc   held-out loss     acc   grad norm")?;
     let trained = shown(epochs.len()).into_iter().map(|index| &epochs[index]);
     for record in report.untrained.iter().chain(trained) {
-        let EpochRecord { epoch, lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, .. } =
-            record;
+        let [lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm] =
+            METRICS.map(|info| record.metrics[info.metric]);
         writeln!(
             out,
-            "{epoch:5}  {lr:8.5}   {train_loss:10.4}  {:5.1} %   {heldout_loss:12.4}  {:5.1} %   {grad_norm:9.3}",
+            "{:5}  {lr:8.5}   {train_loss:10.4}  {:5.1} %   {heldout_loss:12.4}  {:5.1} %   {grad_norm:9.3}",
+            record.epoch,
             100.0 * train_accuracy,
             100.0 * heldout_accuracy,
         )?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use semfocus_core::{EpochRecord, Experiment, Request};
+use semfocus_core::{EpochRecord, Experiment, Metric, Metrics, Request};
 use semfocus_fixture::Fixture;
 use semfocus_lab::Lab;
 use semfocus_record::RecordedRun;
@@ -23,12 +23,11 @@ pub(crate) fn even_pairs(dir: &str) {
         let steps = trial.steps.unwrap_or_default() / trial.curve.len() as u64;
         let records = trial.curve.iter().map(|point| EpochRecord {
             epoch: point.epoch,
-            lr: 0.1,
-            train_loss: point.metrics.train_loss,
-            train_accuracy: point.metrics.train_accuracy,
-            heldout_loss: point.metrics.heldout_loss,
-            heldout_accuracy: point.metrics.heldout_accuracy,
-            grad_norm: 1.0,
+            metrics: Metrics::new(|metric| match metric {
+                Metric::Lr => 0.1,
+                Metric::GradNorm => 1.0,
+                metric => point.metrics[metric],
+            }),
             seconds: point.seconds.unwrap_or_default(),
             steps: steps * point.epoch as u64,
         });

@@ -101,7 +101,7 @@ impl Train {
     }
 
     fn is_target_reached(&self, record: &EpochRecord) -> bool {
-        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(&record.metrics()))
+        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(&record.metrics))
     }
 
     /// Puts the untrained model on record as epoch 0, if it is not there. One whose loss is not finite has diverged.
@@ -113,7 +113,7 @@ impl Train {
         context.threads.run(&mut || untrained = trainer.untrained(context.stop));
         context.lease.confirm()?;
         match untrained {
-            Some(record) if record.train_loss.is_finite() && record.heldout_loss.is_finite() => {
+            Some(record) if record.metrics.are_finite() => {
                 self.folder.writer(context.lease).append_records(&[record])?;
                 Ok(None)
             }

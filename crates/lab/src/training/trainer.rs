@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burn::tensor::Device as BurnDevice;
-use semfocus_core::{EpochRecord, Evaluation, Origin, TrialId, TrialSettings};
+use semfocus_core::{EpochRecord, Evaluation, Metric, Metrics, Origin, TrialId, TrialSettings};
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::{Model, Pass, StandardOptimizer, cost, train};
 use semfocus_store::checkpoint::{Progress, Refused, Values};
@@ -152,17 +152,8 @@ impl Trainer {
         let (began, model, mut pass) = (Instant::now(), self.evaluated_model(), UNTRAINED_PASS);
         let train = self.evaluate(model.as_ref(), &self.data.train, Some(stop), &mut pass)?;
         let held_out = self.evaluate(model.as_ref(), &self.data.held_out, Some(stop), &mut pass)?;
-        Some(EpochRecord {
-            epoch: 0,
-            lr: 0.0,
-            train_loss: train.loss,
-            train_accuracy: train.accuracy,
-            heldout_loss: held_out.loss,
-            heldout_accuracy: held_out.accuracy,
-            grad_norm: 0.0,
-            seconds: began.elapsed().as_secs_f64(),
-            steps: 0,
-        })
+        let metrics = metrics(train, held_out, 0.0, 0.0);
+        Some(EpochRecord { epoch: 0, metrics, seconds: began.elapsed().as_secs_f64(), steps: 0 })
     }
 
     /// Continues the current epoch to its end. `on_step` is called after each step with the number of steps done and the
@@ -202,20 +193,13 @@ impl Trainer {
                 return Err(End::Interrupted);
             }
         };
-        if !(train.loss.is_finite() && held_out.loss.is_finite()) {
+        let learning_rate = self.learning_rate(self.progress.total_steps - 1);
+        let metrics = metrics(train, held_out, learning_rate, self.progress.gradient_norm / steps as f64);
+        if !metrics.are_finite() {
             return Err(End::Over(State::Diverged));
         }
-        let record = EpochRecord {
-            epoch,
-            lr: self.learning_rate(self.progress.total_steps - 1),
-            train_loss: train.loss,
-            train_accuracy: train.accuracy,
-            heldout_loss: held_out.loss,
-            heldout_accuracy: held_out.accuracy,
-            grad_norm: self.progress.gradient_norm / steps as f64,
-            seconds: before + began.elapsed().as_secs_f64(),
-            steps: self.progress.total_steps,
-        };
+        let seconds = before + began.elapsed().as_secs_f64();
+        let record = EpochRecord { epoch, metrics, seconds, steps: self.progress.total_steps };
         let best = match self.progress.best {
             Some(best) if best.heldout_accuracy >= held_out.accuracy => best,
             _ => Best { epoch, heldout_accuracy: held_out.accuracy },
@@ -406,6 +390,18 @@ impl Trainer {
         self.count_steps_of_head_scalars();
         Ok(())
     }
+}
+
+/// What is recorded of a model.
+fn metrics(train: Evaluation, held_out: Evaluation, learning_rate: f64, gradient_norm: f64) -> Metrics {
+    Metrics::new(|metric| match metric {
+        Metric::Lr => learning_rate,
+        Metric::TrainLoss => train.loss,
+        Metric::TrainAccuracy => train.accuracy,
+        Metric::HeldoutLoss => held_out.loss,
+        Metric::HeldoutAccuracy => held_out.accuracy,
+        Metric::GradNorm => gradient_norm,
+    })
 }
 
 const CHECKED: &str = "the attention of all stages was checked when the trial was planned";

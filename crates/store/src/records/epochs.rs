@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
-use semfocus_core::{EpochRecord, TrialId, fnv_1a};
+use semfocus_core::{EpochRecord, METRICS, Metrics, TrialId, fnv_1a};
 
 use crate::check::check;
 use crate::cursor::Cursor;
 use crate::{StoreError, files};
 
-/// The columns. The last but one is a checksum of the line, the last one the version of the format.
-const HEADER: &str =
-    "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,check,format";
-
 /// The version of the format that is read and written.
 const FORMAT: u32 = 4;
+
+/// The columns. The last but one is a checksum of the line, the last one the version of the format.
+fn header() -> String {
+    let metrics = METRICS.map(|info| info.name).join(",");
+    format!("epoch,{metrics},seconds,steps,check,format")
+}
 
 /// What `epochs.csv` says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,7 +45,7 @@ impl Epochs {
             return Ok(());
         }
         let is_new = Cursor::default().read(&self.path)?.iter().next().is_none();
-        let header = is_new.then(|| format!("{HEADER}\n"));
+        let header = is_new.then(|| header() + "\n");
         let lines = records.iter().map(|record| self.line(record) + "\n");
         files::append(&self.path, &header.into_iter().chain(lines).collect::<String>())
     }
@@ -62,13 +64,13 @@ impl Epochs {
 
     /// The lines that were added after the cursor, that of epoch 0 included.
     pub(crate) fn read_from(&self, cursor: &mut Cursor) -> Result<Vec<EpochRecord>, StoreError> {
-        let (mut records, mut is_header_unknown) = (Vec::new(), false);
+        let (header, mut records, mut is_header_unknown) = (header(), Vec::new(), false);
         for (number, _, line) in cursor.read(&self.path)?.iter() {
             if number == 1 {
-                is_header_unknown = line != HEADER;
+                is_header_unknown = line != header;
                 continue;
             }
-            if !is_header_unknown && line.split(',').count() != HEADER.split(',').count() {
+            if !is_header_unknown && line.split(',').count() != header.split(',').count() {
                 return Err(self.damaged(number, "expected a number for every column"));
             }
             match line.rsplit(',').next().and_then(|format| format.parse().ok()) {
@@ -80,13 +82,13 @@ impl Epochs {
                 _ if is_header_unknown => break,
                 _ => return Err(self.damaged(number, "expected a number for every column")),
             }
-            let record = self.record(line).map_err(|reason| self.damaged(number, reason))?;
+            let record = self.record(line).map_err(|reason| self.damaged(number, &reason))?;
             if record.epoch != number - 2 {
                 return Err(self.damaged(number, &format!("expected epoch {}", number - 2)));
             }
             records.push(record);
         }
-        if is_header_unknown { Err(self.damaged(1, &format!("expected the header {HEADER}"))) } else { Ok(records) }
+        if is_header_unknown { Err(self.damaged(1, &format!("expected the header {header}"))) } else { Ok(records) }
     }
 
     /// Forgets a half-written last line, and the epochs after the first `epochs`, which will be computed again. Of a file without
@@ -105,26 +107,19 @@ impl Epochs {
     }
 
     /// What a line says.
-    fn record(&self, line: &str) -> Result<EpochRecord, &'static str> {
+    fn record(&self, line: &str) -> Result<EpochRecord, String> {
         let mut parts = line.rsplitn(3, ',');
-        let (_, stored, text) = (parts.next(), parts.next(), parts.next());
-        if stored != Some(&check(&self.owner, text.unwrap_or_default())) {
-            return Err("its checksum is wrong");
+        let (_, stored, text) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
+        if stored != Some(&check(&self.owner, text)) {
+            return Err("its checksum is wrong".to_owned());
         }
-        let split = |line: &str| csv::StringRecord::from(line.split(',').collect::<Vec<_>>());
-        let (header, row) = (split(HEADER), split(line));
-        let record = (header.len() == row.len()).then(|| row.deserialize(Some(&header)).ok()).flatten();
-        let record: EpochRecord = record.ok_or("expected a number for every column")?;
-        let EpochRecord { lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, seconds, .. } =
-            record;
-        if ![lr, train_loss, heldout_loss, grad_norm, seconds].iter().all(|number| number.is_finite()) {
-            return Err("expected finite numbers");
+        let record = numbers(text).ok_or("expected a number for every column")?;
+        let outside = record.metrics.iter().find(|(info, value)| !info.range.contains(value));
+        if let Some((info, value)) = outside {
+            return Err(format!("{value} cannot be a {}", info.words));
         }
-        if ![train_accuracy, heldout_accuracy].iter().all(|accuracy| (0.0..=1.0).contains(accuracy)) {
-            return Err("expected accuracies from 0 to 1");
-        }
-        if lr < 0.0 || grad_norm < 0.0 || seconds < 0.0 {
-            return Err("expected no negative learning rate, gradient norm or time");
+        if !(0.0..=f64::MAX).contains(&record.seconds) {
+            return Err(format!("{} cannot be a time", record.seconds));
         }
         Ok(record)
     }
@@ -140,10 +135,20 @@ impl Epochs {
     }
 }
 
+/// The numbers of a line, without its checksum and format; none if one is missing or cannot be read.
+fn numbers(line: &str) -> Option<EpochRecord> {
+    let mut cells = line.split(',');
+    let epoch = cells.next()?.parse().ok()?;
+    let metrics: Vec<f64> = cells.by_ref().take(METRICS.len()).map_while(|cell| cell.parse().ok()).collect();
+    let metrics = (metrics.len() == METRICS.len()).then(|| Metrics::new(|metric| metrics[metric as usize]))?;
+    let (seconds, steps) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
+    cells.next().is_none().then_some(EpochRecord { epoch, metrics, seconds, steps })
+}
+
 /// The columns that are the same in every run of the same trial: the time is not.
 fn reproducible_columns(record: &EpochRecord) -> String {
-    let EpochRecord { epoch, lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm, .. } = record;
-    format!("{epoch},{lr},{train_loss},{train_accuracy},{heldout_loss},{heldout_accuracy},{grad_norm}")
+    let metrics = record.metrics.iter().map(|(_, value)| format!(",{value}"));
+    record.epoch.to_string() + &metrics.collect::<String>()
 }
 
 /// A hash over the epochs of a trial in their order, without their times: every run of the trial has the same. A checkpoint
@@ -178,23 +183,36 @@ impl std::fmt::Display for RecordHash {
 
 #[cfg(test)]
 mod tests {
+    use semfocus_core::Metric;
+
     use super::*;
     use crate::testing::Scratch;
 
     fn record(epoch: usize) -> EpochRecord {
         let third = epoch as f64 / 3.0;
-        EpochRecord {
-            epoch,
-            lr: 0.1,
-            train_loss: third,
-            train_accuracy: 1.0 / (1.0 + third),
-            heldout_loss: third * third,
-            heldout_accuracy: 0.5,
-            grad_norm: third.sqrt(),
-            seconds: 1.25,
-            steps: 16 * epoch as u64,
-        }
+        let metrics = Metrics::new(|metric| match metric {
+            Metric::Lr => 0.1,
+            Metric::TrainLoss => third,
+            Metric::TrainAccuracy => 1.0 / (1.0 + third),
+            Metric::HeldoutLoss => third * third,
+            Metric::HeldoutAccuracy => 0.5,
+            Metric::GradNorm => third.sqrt(),
+        });
+        EpochRecord { epoch, metrics, seconds: 1.25, steps: 16 * epoch as u64 }
     }
+
+    #[test]
+    fn in_json_every_metric_is_a_field() {
+        let text = serde_json::to_string(&record(0)).unwrap();
+        let losses = r#""train_loss":0.0,"train_accuracy":1.0,"heldout_loss":0.0,"heldout_accuracy":0.5"#;
+        assert_eq!(text, format!(r#"{{"epoch":0,"lr":0.1,{losses},"grad_norm":0.0,"seconds":1.25,"steps":0}}"#));
+        assert_eq!(serde_json::from_str::<EpochRecord>(&text).unwrap(), record(0));
+        let error = serde_json::from_str::<EpochRecord>(&text.replace("grad_norm", "norm")).unwrap_err();
+        assert!(error.to_string().contains("missing field `grad_norm`"), "{error}");
+    }
+
+    const HEADER: &str =
+        "epoch,lr,train_loss,train_accuracy,heldout_loss,heldout_accuracy,grad_norm,seconds,steps,check,format";
 
     #[test]
     fn a_reader_follows_the_epochs_and_numbers_keep_their_bits() {
@@ -318,7 +336,8 @@ mod tests {
         let hash = RecordHash::of(trial("a1"), &records);
         let slower = records.map(|record| EpochRecord { seconds: 9.0, ..record });
         assert_eq!(RecordHash::of(trial("a1"), &slower), hash);
-        let worse = [records[0], EpochRecord { heldout_loss: 0.1, ..records[1] }];
+        let mut worse = records;
+        worse[1].metrics[Metric::HeldoutLoss] = 0.1;
         for other in [
             RecordHash::of(trial("a1"), &worse),
             RecordHash::of(trial("a1"), &records[..1]),
