@@ -6,7 +6,9 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::Scratch;
+use common::page::commands;
+use common::{Scratch, recorded, semfocus_in};
+use regex::Regex;
 
 /// Runs the commands of a page in a folder, at least one, and compares what they print on standard output with the page.
 fn run_commands(page: &str, folder: &Scratch) {
@@ -46,6 +48,15 @@ fn commands_of_the_page_on_experiments() {
     let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     scratch.file("parity-activations.toml", file);
     run_commands(page, &scratch);
+    // What it says about growing is tried on the run that it is about; nothing is trained.
+    recorded::even_pairs(&scratch.path("runs/even-pairs-quick"));
+    let growing = commands(page);
+    assert_eq!(growing.len(), 4);
+    for command in growing {
+        let plan = command.run(&scratch.path(""), &["--dry-run", "--json"]).stdout;
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        assert!(plan["dir"].as_str().is_some_and(|dir| dir.ends_with("runs/even-pairs-quick")), "{}", command.text);
+    }
 }
 
 #[test]
@@ -83,7 +94,122 @@ fn commands_of_the_page_on_evidence() {
 
 #[test]
 fn commands_of_the_page_on_causes() {
-    run_commands(include_str!("../../../docs/causes.md"), &Scratch::new("docs-causes"));
+    let page = include_str!("../../../docs/causes.md");
+    let scratch = Scratch::new("docs-causes");
+    run_commands(page, &scratch);
+    std::fs::create_dir(scratch.path("runs")).unwrap();
+    std::fs::rename(scratch.path("smoke"), scratch.path("runs/causes-quick")).unwrap();
+    for command in commands(page) {
+        // In another folder, as the one of that name has a run of another size.
+        let more: &[&str] = if command.is(&["run"]) { &["--dry-run", "-o", "new"] } else { &[] };
+        command.run(&scratch.path(""), more);
+    }
+}
+
+#[test]
+fn commands_of_the_page_on_files() {
+    let scratch = Scratch::new("docs-files");
+    let run = ["run", "even-pairs", "--smoke", "-q", "-o", "runs/even-pairs-quick"];
+    assert_eq!(semfocus_in(&scratch.path(""), &run, "").code, 0);
+    let commands = commands(include_str!("../../../docs/run-store.md"));
+    assert_eq!(commands.len(), 2);
+    for command in commands {
+        command.run(&scratch.path(""), &[]);
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The pages that a person reads, by their paths in the repository, with their contents.
+fn pages() -> Vec<(String, String)> {
+    let mut names: Vec<String> =
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/peers/README.md"].map(str::to_owned).into();
+    for folder in ["docs", "docs/record"] {
+        let files = root().join(folder).read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.extend(files.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
+    }
+    names.sort();
+    let read = |name: String| (name.clone(), std::fs::read_to_string(root().join(name)).unwrap());
+    names.into_iter().map(read).collect()
+}
+
+#[test]
+fn every_page_with_commands_is_tried() {
+    let has_commands = |page: &str| page.contains("```console") || !commands(page).is_empty();
+    let names = pages().into_iter().filter(|(_, page)| has_commands(page)).map(|(name, _)| name);
+    // tests/readme.rs tries the README and the pages on running and reading results, tests/slurm.rs that on clusters.
+    let tried = ["causes", "cluster", "evidence", "experiments", "reading-results", "run-store", "running", "swaps"];
+    let tried = tried.into_iter().chain(["tasks", "theory"]).map(|name| format!("docs/{name}.md"));
+    let tried: Vec<String> = std::iter::once("README.md".to_owned()).chain(tried).collect();
+    assert_eq!(names.collect::<Vec<_>>(), tried);
+}
+
+#[test]
+fn paths_that_the_pages_name_exist() {
+    let path = Regex::new(r"`((?:crates|docs|bench|experiments|examples|fuzz|\.ci)/[\w./-]+)`((?: / `[\w/]+\.rs`)*)").unwrap();
+    let sibling = Regex::new(r"`([\w/]+\.rs)`").unwrap();
+    let mut count = 0;
+    for (name, page) in pages().into_iter().filter(|(name, _)| name != "CHANGELOG.md") {
+        for found in path.captures_iter(&page) {
+            let first = root().join(&found[1]);
+            assert!(first.exists(), "{name}: {}", &found[1]);
+            // `crates/lab/src/plan.rs` / `trial.rs`
+            for next in sibling.captures_iter(&found[2]) {
+                assert!(first.parent().unwrap().join(&next[1]).exists(), "{name}: {} beside {}", &next[1], &found[1]);
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 80, "{count} paths");
+    // In its drawings, ARCHITECTURE.md leaves out `crates/` and `src/`.
+    let short = Regex::new(r"(?m)(?:^|[ │─]) ((?:cli|core|store|lab|nn|analysis)/[\w/]+(?:\.rs)?)(?: |$)").unwrap();
+    let (_, drawings) = pages().into_iter().find(|(name, _)| name == "ARCHITECTURE.md").unwrap();
+    let drawings: Vec<&str> = drawings.lines().filter(|line| line.starts_with("    ")).collect();
+    for found in short.captures_iter(&drawings.join("\n")) {
+        let (krate, rest) = found[1].split_once('/').unwrap();
+        let path = root().join("crates").join(krate).join("src").join(rest);
+        assert!(path.exists() || path.with_extension("rs").exists(), "ARCHITECTURE.md: {}", &found[1]);
+    }
+}
+
+/// The anchor that a heading of a page has on a page of a repository.
+fn anchor(heading: &str) -> String {
+    let letters = heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    letters.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn links_lead_to_pages_and_headings() {
+    let link = Regex::new(r"\]\(([^)#\s]*)(?:#([^)]*))?\)").unwrap();
+    for (name, page) in pages() {
+        for found in link.captures_iter(&page).filter(|found| !found[1].contains(':')) {
+            let here = root().join(&name);
+            let path = if found[1].is_empty() { here } else { here.parent().unwrap().join(&found[1]) };
+            assert!(path.exists(), "{name}: {}", &found[1]);
+            if let Some(wanted) = found.get(2) {
+                let target = std::fs::read_to_string(&path).unwrap();
+                let mut headings = target.lines().filter(|line| line.starts_with('#')).map(anchor);
+                assert!(headings.any(|heading| heading == wanted.as_str()), "{name}: {}#{}", &found[1], wanted.as_str());
+            }
+        }
+    }
+}
+
+#[test]
+fn prose_is_wrapped() {
+    for (name, page) in pages() {
+        let mut is_generated = false;
+        for (number, line) in page.lines().enumerate() {
+            if line.starts_with("<!-- ") {
+                is_generated = line.starts_with("<!-- record: ");
+            }
+            let is_prose = !line.starts_with(['|', '!']) && !line.starts_with("    ") && !is_generated;
+            assert!(!is_prose || line.chars().count() <= 140, "{name}:{}: {} letters", number + 1, line.chars().count());
+        }
+    }
 }
 
 #[test]

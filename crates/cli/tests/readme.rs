@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashSet;
 
-use common::page::commands;
+use common::page::{commands, commands_in_tables};
 use common::{Scratch, recorded, semfocus, semfocus_in};
 
 const README: &str = include_str!("../../../README.md");
@@ -22,7 +22,7 @@ fn every_command_of_the_first_pages_runs() {
     scratch.file("my.csv", &format!("text,label\n{}", examples.replace('\t', ",")));
     let mut done = HashSet::new();
     for page in pages {
-        let commands = commands(page);
+        let commands = [commands(page), commands_in_tables(page)].concat();
         assert!(commands.len() >= 10, "the page shows how to use the program");
         for command in commands {
             // A README repeats what its pages have.

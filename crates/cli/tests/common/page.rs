@@ -3,6 +3,7 @@
 use super::{Output, semfocus_in};
 
 /// A command as a page shows it.
+#[derive(Clone)]
 pub(crate) struct PageCommand {
     /// As it stands on the page.
     pub(crate) text: String,
