@@ -126,9 +126,10 @@ fn root() -> &'static Path {
 /// The pages that a person reads, by their paths in the repository, with their contents.
 fn pages() -> Vec<(String, String)> {
     let mut names: Vec<String> =
-        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/peers/README.md"].map(str::to_owned).into();
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/peers/README.md"].map(str::to_owned).into();
     for folder in ["docs", "docs/record"] {
-        let files = root().join(folder).read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let files =
+            root().join(folder).read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.extend(files.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
     }
     names.sort();
@@ -149,16 +150,17 @@ fn every_page_with_commands_is_tried() {
 
 #[test]
 fn paths_that_the_pages_name_exist() {
-    let path = Regex::new(r"`((?:crates|docs|bench|experiments|examples|fuzz|\.ci)/[\w./-]+)`((?: / `[\w/]+\.rs`)*)").unwrap();
+    let path =
+        Regex::new(r"`((?:crates|docs|bench|experiments|examples|fuzz|\.ci)/[\w./-]+)`((?: / `[\w/]+\.rs`)*)").unwrap();
     let sibling = Regex::new(r"`([\w/]+\.rs)`").unwrap();
     let mut count = 0;
-    for (name, page) in pages().into_iter().filter(|(name, _)| name != "CHANGELOG.md") {
+    for (name, page) in pages().into_iter() {
         for found in path.captures_iter(&page) {
             let first = root().join(&found[1]);
             assert!(first.exists(), "{name}: {}", &found[1]);
             // `crates/lab/src/plan.rs` / `trial.rs`
             for next in sibling.captures_iter(&found[2]) {
-                assert!(first.parent().unwrap().join(&next[1]).exists(), "{name}: {} beside {}", &next[1], &found[1]);
+                assert!(first.parent().unwrap().join(&next[1]).exists(), "{name}: {}, next to {}", &next[1], &found[1]);
             }
             count += 1;
         }
@@ -192,7 +194,12 @@ fn links_lead_to_pages_and_headings() {
             if let Some(wanted) = found.get(2) {
                 let target = std::fs::read_to_string(&path).unwrap();
                 let mut headings = target.lines().filter(|line| line.starts_with('#')).map(anchor);
-                assert!(headings.any(|heading| heading == wanted.as_str()), "{name}: {}#{}", &found[1], wanted.as_str());
+                assert!(
+                    headings.any(|heading| heading == wanted.as_str()),
+                    "{name}: {}#{}",
+                    &found[1],
+                    wanted.as_str()
+                );
             }
         }
     }
@@ -207,7 +214,12 @@ fn prose_is_wrapped() {
                 is_generated = line.starts_with("<!-- record: ");
             }
             let is_prose = !line.starts_with(['|', '!']) && !line.starts_with("    ") && !is_generated;
-            assert!(!is_prose || line.chars().count() <= 140, "{name}:{}: {} letters", number + 1, line.chars().count());
+            assert!(
+                !is_prose || line.chars().count() <= 140,
+                "{name}:{}: {} letters",
+                number + 1,
+                line.chars().count()
+            );
         }
     }
 }

@@ -12,18 +12,17 @@ pub(crate) struct PageCommand {
     pub(crate) arguments: Vec<String>,
 }
 
-/// The commands of the program on a page: indented lines, and code in the cells of tables. `printf '…\n' |` before one is its input;
-/// a comment or a redirection after it is left out.
+/// The commands of the program on a page: indented lines. `printf '…\n' |` before one is its input; a comment or a redirection after it
+/// is left out.
 pub(crate) fn commands(page: &str) -> Vec<PageCommand> {
-    let cells = |line: &str| -> Vec<String> {
-        let code = line.strip_prefix('|').into_iter().flat_map(|row| row.split('`').skip(1).step_by(2));
-        code.map(|cell| cell.replace("\\|", "|")).collect()
-    };
-    let indented = |line: &str| line.strip_prefix("    ").map(str::to_owned);
-    page.lines()
-        .flat_map(|line| indented(line).into_iter().chain(cells(line)))
-        .filter_map(|text| command(&text))
-        .collect()
+    page.lines().filter_map(|line| line.strip_prefix("    ")).filter_map(command).collect()
+}
+
+/// The commands in the cells of its tables.
+pub(crate) fn commands_in_tables(page: &str) -> Vec<PageCommand> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
+    let code = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    code.filter_map(|cell| command(&cell.replace("\\|", "|"))).collect()
 }
 
 fn command(text: &str) -> Option<PageCommand> {
