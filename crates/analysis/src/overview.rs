@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use semfocus_core::study::seed_name;
 use semfocus_core::{EpochRecord, Metric, Point, TrialId};
-use semfocus_store::{Change, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial};
+use semfocus_store::{
+    Change, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial, TrialData,
+};
 use serde::Serialize;
 
 /// How a run stands.
@@ -226,7 +228,8 @@ impl TrialOverview {
     }
 
     fn replace(&mut self, data: StoredTrial, holder: Option<Holder>) {
-        let StoredTrial { entry, settings, state, status, records, environment, .. } = data;
+        let StoredTrial { status, records, data, .. } = data;
+        let TrialData { entry, settings, state, environment, .. } = data;
         *self = TrialOverview::new(entry);
         self.origin = settings.and_then(|settings| settings.training.from).map(|origin| origin.to_string());
         self.at_once = environment.map(|found| found.last.jobs.min(found.last.threads).max(1));

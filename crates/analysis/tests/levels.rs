@@ -93,7 +93,7 @@ static TEMPLATE: LazyLock<TrialData> = LazyLock::new(|| {
     let invent = |_: &_| {
         Some(Fixture { records: vec![fixture::jump(1, None, 0.5)], state: State::Finished, probes: Vec::new() })
     };
-    fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0).into()
+    fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0).data
 });
 
 fn observed(template: &TrialData, mechanism: &str, seed: u64, shown: Shown, scenario: &Scenario) -> Observed {

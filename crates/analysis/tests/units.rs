@@ -24,7 +24,7 @@ static TEMPLATE: LazyLock<TrialData> = LazyLock::new(|| {
     let invent = |_: &_| {
         Some(Fixture { records: vec![fixture::jump(1, None, 0.5)], state: State::Finished, probes: Vec::new() })
     };
-    TrialData::from(fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0))
+    fixture::store(scratch.path(), &experiment, invent).unwrap().read().unwrap().trials.remove(0).data
 });
 
 struct World {

@@ -12,12 +12,14 @@
 //! | what an epoch records; targets | [`metric`] |
 //! | what examples ask, and the right answers | [`question`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
+//! | opening files that may come from a stranger | [`file`] |
 //! | random numbers that depend on where they are drawn | [`random`] |
 #![forbid(unsafe_code)]
 
 pub mod allocation;
 pub mod data;
 pub mod experiment;
+pub mod file;
 pub mod measurement;
 pub mod mechanism;
 pub mod metric;

@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use semfocus_core::measurement::ModelChoice;
 use semfocus_core::{EpochRecord, Known, Metric, Point, TrialSettings};
-use semfocus_store::{CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialReader};
+use semfocus_store::{
+    CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialData, TrialReader,
+};
 
 use crate::trained_model::stored_trial;
 use crate::{Device, Lab, ModelError, TrainedModel};
@@ -127,7 +129,8 @@ impl ChosenModels {
             return Err(ChoiceError::NoMechanism { dir, mechanism: unknown.clone(), known });
         }
         let seeds: Vec<u64> = experiment.seeds.iter().copied().take(choice.seeds.get()).collect();
-        for StoredTrial { entry, folder, state, settings, records, .. } in trials {
+        for StoredTrial { folder, records, data, .. } in trials {
+            let TrialData { entry, settings, state, .. } = data;
             let is_chosen = chosen.is_empty() || chosen.contains(&entry.mechanism);
             if !is_chosen || !seeds.contains(&entry.seed) {
                 continue;

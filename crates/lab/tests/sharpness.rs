@@ -335,6 +335,6 @@ fn what_is_written_is_read() {
     };
     let scratch = Scratch::new("sharpness");
     let folder = TrialReader::new(scratch.path().to_path_buf(), "a1".parse().unwrap());
-    folder.writer(&semfocus_fixture::lease(folder.path()).unwrap()).append_sharpness(&record).unwrap();
-    assert_eq!(folder.sharpness().unwrap(), [record]);
+    folder.writer(&semfocus_fixture::lease(folder.path()).unwrap()).add(&record).unwrap();
+    assert_eq!(folder.measured::<SharpnessRecord>().unwrap(), [record]);
 }

@@ -20,7 +20,9 @@ use semfocus_core::metric::MetricInfo;
 use semfocus_core::{Experiment, Goal, Known, Metric, Metrics, Request, Scale, TrialId, fnv_1a};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
-use semfocus_store::{CurvePoint, Grid, IndexEntry, RunData, SharpnessData, State, Store, SurfaceData, TrialData};
+use semfocus_store::{
+    CurvePoint, Grid, IndexEntry, RunData, SharpnessData, State, Store, SurfaceData, SurfaceSettings, TrialData,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
@@ -258,30 +260,22 @@ fn trial(row: &Row<TrialRow>, experiment: &Experiment) -> Result<TrialData, Reco
         return Err(row.error("experiment.toml has no such mechanism or seed"));
     }
     let settings = experiment.settings_at(&place, mechanism, *seed)?;
+    let entry = IndexEntry {
+        id: TrialId::new(&settings),
+        epochs: row.values.planned_epochs,
+        task: row.values.task.clone(),
+        mechanism: mechanism.clone(),
+        seed: *seed,
+        point: place.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect(),
+    };
     Ok(TrialData {
-        entry: IndexEntry {
-            id: TrialId::new(&settings),
-            epochs: row.values.planned_epochs,
-            task: row.values.task.clone(),
-            mechanism: mechanism.clone(),
-            seed: *seed,
-            point: place.iter().map(|(path, value)| ((*path).to_owned(), written(value))).collect(),
-        },
         settings: Some(settings),
         state: row.values.state,
-        untrained: None,
-        curve: Vec::new(),
         steps: row.values.steps,
         epoch_flops: row.values.epoch_flops.map(|flops| flops.0),
         majority: row.values.majority.map(|share| share.0),
-        held_out: None,
-        test_split: None,
         test_accuracy: row.values.test_accuracy.map(|accuracy| accuracy.0),
-        updated: None,
-        probes: Vec::new(),
-        surfaces: Vec::new(),
-        sharpness: Vec::new(),
-        environment: None,
+        ..TrialData::new(entry)
     })
 }
 
@@ -476,8 +470,9 @@ impl SurfaceRow {
         if self.losses.0.len() != grid.cells() {
             return Err(format!("expected {} losses, one for each cell", grid.cells()));
         }
-        Ok(SurfaceData {
+        let settings = SurfaceSettings {
             epoch: self.epoch,
+            weights: String::new(),
             directions: self.directions.clone(),
             seed: self.seed,
             draw: self.draw,
@@ -485,8 +480,8 @@ impl SurfaceRow {
             samples: self.samples,
             attention_dropout: self.attention_dropout,
             path: Vec::new(),
-            losses: self.losses.0.clone(),
-        })
+        };
+        Ok(SurfaceData { settings, losses: self.losses.0.clone() })
     }
 }
 

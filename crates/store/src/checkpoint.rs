@@ -12,6 +12,7 @@
 //! pass, dropout and examples that are drawn for a step from seed and step; so epoch and step are all there is to keep.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -76,7 +77,7 @@ pub struct Checkpoint {
 pub enum Refused {
     /// The system refused to read it. That says nothing about its contents.
     #[error("it cannot be read: {0}")]
-    Unreadable(std::io::Error),
+    Unreadable(io::Error),
     /// It is good, and for another version of the program.
     #[error(
         "it has format version {0}, and this program reads version {FORMAT_VERSION}; use the version that wrote it"
@@ -169,7 +170,8 @@ impl Checkpoint {
 
     /// Reads a file; `trial` is the one it must belong to, if that matters.
     pub fn read(path: &Path, trial: Option<TrialId>) -> Result<Self, Refused> {
-        Checkpoint::from_bytes(&disk::read(path).map_err(Refused::Unreadable)?, trial)
+        let bytes = disk::read(path, u64::MAX).and_then(|bytes| bytes.ok_or_else(|| io::ErrorKind::NotFound.into()));
+        Checkpoint::from_bytes(&bytes.map_err(Refused::Unreadable)?, trial)
     }
 
     /// Reads the bytes of a file.

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{StoreError, disk, files};
 
+/// Bytes of the largest record that is read. An epoch takes a hundred.
+const MAX_RECORD: u64 = 512 << 20;
+
 /// How far a reader has read a file of lines. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
@@ -37,7 +40,7 @@ impl Cursor {
     /// beginning.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Lines, StoreError> {
         let failed = |error| StoreError::io("read", path, error);
-        let read = disk::read_from(path, self.bytes).map_err(failed)?;
+        let read = disk::read_from(path, self.bytes, MAX_RECORD).map_err(failed)?;
         let (mut bytes, start) = read.unwrap_or_default();
         if start < self.bytes {
             *self = Cursor::default();

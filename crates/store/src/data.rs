@@ -1,10 +1,10 @@
 //! A trial as analysis and report take it: values, and no folder. A store gives everything; what another source does not know, such
 //! as the record of the study, which keeps less, is None or empty.
 
-use semfocus_core::{Experiment, Metrics, TrialSettings};
+use semfocus_core::{EpochRecord, Experiment, Metrics, TrialSettings};
 
 use crate::{
-    Asked, Contents, Environment, Grid, IndexEntry, ProbeRecord, SharpnessRecord, State, StoredSurface, StoredTrial,
+    Asked, Environment, IndexEntry, ProbeRecord, SharpnessRecord, State, Status, StoredSurface, SurfaceSettings,
 };
 
 /// A run: the experiment and what is known of its trials.
@@ -69,22 +69,8 @@ pub struct CurvePoint {
 /// A loss surface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurfaceData {
-    /// Epochs that the model in its middle was trained for.
-    pub epoch: usize,
-    /// The kind of directions, such as `filter`.
-    pub directions: String,
-    /// The seed that random directions are drawn with.
-    pub seed: u64,
-    /// Which draw of that seed it is.
-    pub draw: usize,
-    /// Its cells.
-    pub grid: Grid,
-    /// Training examples that the loss is a mean over.
-    pub samples: usize,
-    /// Whether attention weights were dropped.
-    pub attention_dropout: bool,
-    /// Where the epochs of the training path are in the plane, if it has one.
-    pub path: Vec<(usize, f64, f64)>,
+    /// What was evaluated. The record of the study does not know the weights.
+    pub settings: SurfaceSettings,
     /// One for each cell.
     pub losses: Vec<f64>,
 }
@@ -111,61 +97,68 @@ pub struct SharpnessData {
 }
 
 impl TrialData {
+    /// A trial that has not begun.
+    pub fn new(entry: IndexEntry) -> Self {
+        TrialData {
+            entry,
+            settings: None,
+            state: State::Waiting,
+            untrained: None,
+            curve: Vec::new(),
+            steps: None,
+            epoch_flops: None,
+            majority: None,
+            held_out: None,
+            test_split: None,
+            test_accuracy: None,
+            updated: None,
+            probes: Vec::new(),
+            surfaces: Vec::new(),
+            sharpness: Vec::new(),
+            environment: None,
+        }
+    }
+
+    /// Takes over how far training is.
+    pub(crate) fn set_progress(
+        &mut self,
+        untrained: Option<&EpochRecord>,
+        records: &[EpochRecord],
+        status: Option<&Status>,
+    ) {
+        self.untrained = untrained.map(CurvePoint::from);
+        self.curve = records.iter().map(CurvePoint::from).collect();
+        self.steps = records.last().map(|record| record.steps);
+        let Some(status) = status else { return };
+        (self.epoch_flops, self.majority) = (status.epoch_flops, status.majority);
+        (self.held_out, self.test_split) = (status.held_out, status.test_split);
+        self.test_accuracy = status.test.map(|test| test.best.accuracy);
+        self.updated = Some(status.updated.clone());
+    }
+
     /// The untrained model, if it was evaluated, and all epochs.
     pub fn curve_from_start(&self) -> impl Iterator<Item = &CurvePoint> {
         self.untrained.iter().chain(&self.curve)
     }
 }
 
-impl From<Contents> for RunData {
-    fn from(Contents { experiment, trials, damage }: Contents) -> Self {
-        let damage = damage.iter().map(ToString::to_string).collect();
-        RunData { experiment, trials: trials.into_iter().map(TrialData::from).collect(), damage }
-    }
-}
-
-impl From<StoredTrial> for TrialData {
-    fn from(trial: StoredTrial) -> Self {
-        let point = |record: &semfocus_core::EpochRecord| CurvePoint {
-            epoch: record.epoch,
-            metrics: record.metrics,
-            seconds: Some(record.seconds),
-        };
-        let status = trial.status.as_ref();
-        TrialData {
-            untrained: trial.untrained.as_ref().map(point),
-            curve: trial.records.iter().map(point).collect(),
-            steps: trial.records.last().map(|record| record.steps),
-            epoch_flops: status.and_then(|status| status.epoch_flops),
-            majority: status.and_then(|status| status.majority),
-            held_out: status.and_then(|status| status.held_out),
-            test_split: status.and_then(|status| status.test_split),
-            test_accuracy: status.and_then(|status| status.test).map(|test| test.best.accuracy),
-            updated: status.map(|status| status.updated.clone()),
-            surfaces: trial.surfaces.into_iter().map(SurfaceData::from).collect(),
-            sharpness: trial.sharpness.into_iter().map(SharpnessData::from).collect(),
-            entry: trial.entry,
-            settings: trial.settings,
-            state: trial.state,
-            probes: trial.probes,
-            environment: trial.environment,
-        }
+impl From<&EpochRecord> for CurvePoint {
+    fn from(record: &EpochRecord) -> Self {
+        CurvePoint { epoch: record.epoch, metrics: record.metrics, seconds: Some(record.seconds) }
     }
 }
 
 impl From<StoredSurface> for SurfaceData {
     fn from(StoredSurface { settings, values }: StoredSurface) -> Self {
-        SurfaceData {
-            epoch: settings.epoch,
-            directions: settings.directions,
-            seed: settings.seed,
-            draw: settings.draw,
-            grid: settings.grid,
-            samples: settings.samples,
-            attention_dropout: settings.attention_dropout,
-            path: settings.path,
-            losses: values.iter().map(|value| value.loss).collect(),
-        }
+        SurfaceData { settings, losses: values.iter().map(|value| value.loss).collect() }
+    }
+}
+
+impl std::ops::Deref for SurfaceData {
+    type Target = SurfaceSettings;
+
+    fn deref(&self) -> &SurfaceSettings {
+        &self.settings
     }
 }
 

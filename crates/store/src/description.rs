@@ -1,14 +1,12 @@
 //! `experiment.toml`: what the run is about. Without it nothing can be read, so there is a copy of it.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use semfocus_core::Experiment;
 
-use crate::check::check;
+use crate::check::{verify_checksum, with_checksum};
 use crate::{Store, StoreError, files};
-
-/// What stands before the checksum at the end of the file.
-const CHECK_LINE: &str = "\n# checksum of all lines above: ";
 
 impl Store {
     /// The experiment it holds; if its file is damaged, as the copy has it.
@@ -17,6 +15,18 @@ impl Store {
             Err(error @ StoreError::Damaged { .. }) => self.read_description(&self.copy_path()).map_err(|_| error),
             result => result,
         }
+    }
+
+    /// The text of `experiment.toml` as it is, by which a change is noticed; none if it is not there.
+    pub fn description(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        files::read(&self.experiment_path())
+    }
+
+    /// When the experiment was described or the status of a trial written, whichever was last.
+    pub fn last_written(&self) -> Option<SystemTime> {
+        let statuses = self.folders().into_iter().flatten().map(|trial| trial.file("status.json"));
+        let times = statuses.chain([self.experiment_path()]).map(|path| path.symlink_metadata()?.modified());
+        times.filter_map(Result::ok).max()
     }
 
     /// Describes the experiment.
@@ -53,12 +63,12 @@ impl Store {
 
     fn read_description(&self, path: &Path) -> Result<Experiment, StoreError> {
         let text = files::read_text(path)?.ok_or_else(|| StoreError::damaged(path, "it is missing"))?;
-        let checked = text.split_once(CHECK_LINE);
-        if checked.is_none() && self.copy_path().symlink_metadata().is_err() {
+        let is_checked = verify_checksum(path, &text)?;
+        if !is_checked && self.copy_path().symlink_metadata().is_err() {
             return Err(StoreError::Older { path: path.to_owned(), reason: "has no checksum, and no copy".to_owned() });
         }
-        if checked.is_none_or(|(text, stored)| stored.trim_end() != check("", text)) {
-            return Err(StoreError::damaged(path, "its checksum is wrong: it was changed after it was written"));
+        if !is_checked {
+            return Err(StoreError::damaged(path, "its checksum is missing: it was changed after it was written"));
         }
         let name = path.display().to_string();
         Experiment::from_toml(&name, &text).map_err(|error| StoreError::damaged(path, error.in_short()))
@@ -75,9 +85,8 @@ impl Store {
 
 /// The experiment as it is stored.
 fn described(experiment: &Experiment) -> String {
-    let text = format!(
+    with_checksum(&format!(
         "# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}",
         experiment.to_toml()
-    );
-    format!("{text}{CHECK_LINE}{}\n", check("", &text))
+    ))
 }

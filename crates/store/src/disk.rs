@@ -4,10 +4,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+
+use semfocus_core::file::{self, Links};
 
 /// An operation on files that is about to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,23 +144,22 @@ fn put(operation: Operation<'_>, contents: &[u8], write: impl FnOnce(&[u8]) -> i
     }
 }
 
-/// Opens a regular file, never through a link. A pipe in its place would block, a device do anything.
+/// Opens a regular file, never through a link.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = options.open(path).map_err(|error| if is_link(path) { link_error() } else { error })?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    file::open(path, options, Links::Refused)
+}
+
+/// Opens a file to read; none if it is not there.
+fn open_to_read(path: &Path) -> io::Result<Option<File>> {
+    found(open(path, File::options().read(true)))
+}
+
+/// What there is; none if there is no such file or folder.
+pub(crate) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
     }
-    Ok(file)
-}
-
-fn is_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
-}
-
-fn link_error() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, and links in run folders are not followed")
 }
 
 /// How often a file is opened that is replaced while it is read.
@@ -173,47 +174,34 @@ fn fresh<T>(read: impl Fn() -> io::Result<T>) -> io::Result<T> {
     (1..ATTEMPTS).map(|_| read()).find(|result| !is_stale(result)).unwrap_or_else(read)
 }
 
-/// The contents of a file.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// The contents of a file from a byte on, and that byte: the first one if the file is shorter. None if it is not there. Files that are
+/// larger than the limit are not read.
+pub(crate) fn read_from(path: &Path, start: u64, limit: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
     let read = || {
-        let mut contents = Vec::new();
-        open(path, File::options().read(true))?.read_to_end(&mut contents)?;
-        Ok(contents)
+        let Some(mut file) = open_to_read(path)? else { return Ok(None) };
+        let start = if file.metadata()?.len() < start { 0 } else { start };
+        Ok(Some((file::read_from(&mut file, start, limit)?, start)))
     };
     fresh(|| perform(Operation::Read { path }, read))
 }
 
-/// The contents of a file from a byte on, and that byte: the first one if the file is shorter. None if it is not there.
-pub(crate) fn read_from(path: &Path, start: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
-    let read = || {
-        let mut file = open(path, File::options().read(true))?;
-        let start = if file.metadata()?.len() < start { 0 } else { start };
-        file.seek(SeekFrom::Start(start))?;
-        let mut contents = Vec::new();
-        file.read_to_end(&mut contents)?;
-        Ok((contents, start))
-    };
-    match fresh(|| perform(Operation::Read { path }, read)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        result => result.map(Some),
-    }
+/// The contents of a file that is not larger than the limit; none if it is not there.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    Ok(read_from(path, 0, limit)?.map(|(contents, _)| contents))
+}
+
+/// Gives a file the contents of another one, which is there.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let contents = read(from, u64::MAX)?.ok_or(io::ErrorKind::NotFound)?;
+    write(to, &contents).and_then(|()| sync(to))
 }
 
 /// The last byte of a file, and its length; none if the file is empty or not there.
 pub(crate) fn last_byte(path: &Path) -> io::Result<Option<(u8, u64)>> {
-    let mut file = match open(path, File::options().read(true)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(mut file) = open_to_read(path)? else { return Ok(None) };
     let length = file.metadata()?.len();
-    if length == 0 {
-        return Ok(None);
-    }
-    let mut last = [0];
-    file.seek(SeekFrom::Start(length - 1))?;
-    file.read_exact(&mut last)?;
-    Ok(Some((last[0], length)))
+    let Some(last) = length.checked_sub(1) else { return Ok(None) };
+    Ok(file::read_from(&mut file, last, u64::MAX)?.first().map(|byte| (*byte, length)))
 }
 
 /// Makes a folder whose parent is there. A link in its place is refused.
@@ -228,7 +216,7 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path)? {
         found if found.is_dir() => Ok(()),
-        found if found.is_symlink() => Err(link_error()),
+        found if found.is_symlink() => Err(file::link_error()),
         _ => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
     }
 }
@@ -276,9 +264,12 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     perform(Operation::RemoveFolder { path }, || fs::remove_dir(path))
 }
 
-/// The names in a folder, as the file system has them now.
+/// The names in a folder in their order, as the file system has them now; none if there is no such folder.
 pub(crate) fn list(path: &Path) -> io::Result<Vec<OsString>> {
-    perform(Operation::List { path }, || fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect())
+    let list = || fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
+    let mut names = found(perform(Operation::List { path }, list))?.unwrap_or_default();
+    names.sort();
+    Ok(names)
 }
 
 /// The lock of a folder, to read and write.
@@ -290,7 +281,7 @@ pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     #[cfg(unix)]
     #[test]
@@ -300,7 +291,7 @@ mod tests {
         fs::write(&outside, "mine").unwrap();
         std::os::unix::fs::symlink(&outside, &link).unwrap();
         for result in [
-            read(&link).map(|_| ()),
+            read(&link, 9).map(|_| ()),
             write(&link, b"other"),
             append(&link, b"other"),
             shorten(&link, 0),
@@ -312,7 +303,7 @@ mod tests {
         assert_eq!(fs::read(&outside).unwrap(), b"mine");
         let pipe = scratch.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert!(read(&pipe).unwrap_err().to_string().contains("not a regular file"));
+        assert!(read(&pipe, 9).unwrap_err().to_string().contains("not a regular file"));
     }
 
     #[test]
@@ -330,11 +321,11 @@ mod tests {
         let stale = Arc::new(Stale(AtomicUsize::new(0)));
         let guard = watch(scratch.path(), stale.clone());
         stale.0.store(ATTEMPTS - 1, Ordering::Relaxed);
-        assert_eq!(read(&file).unwrap(), b"contents");
+        assert_eq!(read(&file, 9).unwrap().unwrap(), b"contents");
         stale.0.store(ATTEMPTS - 1, Ordering::Relaxed);
-        assert_eq!(read_from(&file, 3).unwrap().unwrap(), (b"tents".to_vec(), 3));
+        assert_eq!(read_from(&file, 3, 99).unwrap().unwrap(), (b"tents".to_vec(), 3));
         stale.0.store(ATTEMPTS, Ordering::Relaxed);
-        assert_eq!(read(&file).unwrap_err().kind(), io::ErrorKind::StaleNetworkFileHandle);
+        assert_eq!(read(&file, 9).unwrap_err().kind(), io::ErrorKind::StaleNetworkFileHandle);
         drop(guard);
     }
 
@@ -354,7 +345,7 @@ mod tests {
         let guard = watch(watched.path(), Arc::new(Half));
         let (file, moved) = (watched.path().join("a"), watched.path().join("b"));
         assert_eq!(write(&file, b"1234").unwrap_err().to_string(), "half");
-        assert_eq!(read(&file).unwrap(), b"12");
+        assert_eq!(read(&file, 9).unwrap().unwrap(), b"12");
         assert_eq!(rename(&file, &moved).unwrap_err().to_string(), "none");
         assert!(file.exists());
         write(&other.path().join("a"), b"1234").unwrap();

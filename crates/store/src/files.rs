@@ -8,10 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use semfocus_core::file::MAX_TEXT;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::lease::{Process, fence, random};
+use crate::fence::{check_lease, work_folder};
+use crate::process::{Process, random};
 use crate::{StoreError, disk};
 
 /// Writes a file as a whole: readers see the old contents or the new ones, never a part; a failure leaves the old ones.
@@ -22,16 +24,12 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
     aside.write(contents).and_then(|()| aside.rename_to(path)).map_err(failed)
 }
 
-/// Reads a file as a whole; none if there is no such file.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match disk::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StoreError::io("read", path, error)),
-    }
+/// Reads a text file as a whole; none if there is no such file.
+pub fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    disk::read(path, MAX_TEXT).map_err(|error| StoreError::io("read", path, error))
 }
 
-/// Reads a text file as a whole; none if there is no such file.
+/// The text of a file; none if there is no such file.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
     let text = |bytes| String::from_utf8(bytes).map_err(|_| StoreError::damaged(path, "it is not text (UTF-8)"));
     read(path)?.map(text).transpose()
@@ -63,20 +61,27 @@ pub fn create_folder(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Appends text that ends in a newline, in one piece, and waits until it is on the disk. Half a line that a process left
-/// when it died goes first.
-pub(crate) fn append(path: &Path, text: &str) -> Result<(), StoreError> {
+/// when it died goes first. A file without any line begins with the header.
+pub(crate) fn append(path: &Path, header: &str, text: &str) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("append to", path, error);
-    if is_claimed(path) {
-        let mut bytes = read(path)?.unwrap_or_default();
-        bytes.truncate(complete(&bytes));
-        bytes.extend(text.as_bytes());
-        return write_whole(path, &bytes);
+    let last = disk::last_byte(path).map_err(failed)?;
+    let is_half = last.is_some_and(|(last, _)| last != b'\n');
+    let is_claimed = work_folder(path).is_some();
+    let mut before = Vec::new();
+    if is_half || is_claimed {
+        before = disk::read(path, u64::MAX).map_err(failed)?.unwrap_or_default();
+        before.truncate(complete(&before));
+    }
+    let is_empty = if is_half || is_claimed { before.is_empty() } else { last.is_none() };
+    let text = format!("{}{text}", if is_empty { header } else { "" });
+    if is_claimed {
+        before.extend(text.as_bytes());
+        return write_whole(path, &before);
     }
     check_lease(path).map_err(failed)?;
-    let is_new = !path.exists();
-    if disk::last_byte(path).map_err(failed)?.is_some_and(|(last, _)| last != b'\n') {
-        let bytes = disk::read(path).map_err(failed)?;
-        disk::shorten(path, complete(&bytes) as u64).map_err(failed)?;
+    let is_new = last.is_none() && !path.exists();
+    if is_half {
+        disk::shorten(path, before.len() as u64).map_err(failed)?;
     }
     disk::append(path, text.as_bytes()).and_then(|()| disk::sync(path)).map_err(failed)?;
     if is_new { disk::sync_folder(folder_of(path)).map_err(failed) } else { Ok(()) }
@@ -90,18 +95,15 @@ pub(crate) fn complete(bytes: &[u8]) -> usize {
 /// Cuts a file to its first `length` bytes, if it is longer.
 pub(crate) fn shorten(path: &Path, length: u64) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("shorten", path, error);
-    match disk::last_byte(path).map_err(failed)? {
-        Some((_, present)) if present > length && is_claimed(path) => {
-            let mut bytes = read(path)?.unwrap_or_default();
-            bytes.truncate(length as usize);
-            write_whole(path, &bytes)
-        }
-        Some((_, present)) if present > length => {
-            check_lease(path).map_err(failed)?;
-            disk::shorten(path, length).and_then(|()| disk::sync(path)).map_err(failed)
-        }
-        _ => Ok(()),
+    if disk::last_byte(path).map_err(failed)?.is_none_or(|(_, present)| present <= length) {
+        return Ok(());
     }
+    if work_folder(path).is_some() {
+        let mut bytes = disk::read(path, u64::MAX).map_err(failed)?.unwrap_or_default();
+        bytes.truncate(length as usize);
+        return write_whole(path, &bytes);
+    }
+    check_lease(path).and_then(|()| disk::shorten(path, length)).and_then(|()| disk::sync(path)).map_err(failed)
 }
 
 /// Moves a file out of the way without losing it, and gives its new name: `NAME.refused`, `NAME.refused-2`, …
@@ -114,36 +116,21 @@ pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
     let free = (1..).map(numbered).find(is_free).expect("some number is free");
     let moved = || {
-        if is_claimed(path) {
+        check_lease(path)?;
+        if work_folder(path).is_none() {
+            disk::rename(path, &free)?;
+        } else {
             // The file has its new name before it loses the old one, and loses that by a rename that fails in a process that
             // has lost the folder.
-            match disk::link(path, &free) {
-                Err(error) if can_only_copy(&error) => {
-                    disk::write(&free, &disk::read(path)?).and_then(|()| disk::sync(&free))
-                }
-                result => result,
-            }?;
+            link_or_copy(path, &free)?;
             let aside = Aside::new(path)?;
             check_lease(path)?;
             disk::rename(path, aside.path()).map_err(|error| lost_or(path, error))?;
-        } else {
-            check_lease(path)?;
-            disk::rename(path, &free)?;
         }
         disk::sync_folder(folder_of(path))
     };
     moved().map_err(|error| StoreError::io("rename", path, error))?;
     Ok(free)
-}
-
-/// Whether this process writes the file under a claim.
-fn is_claimed(path: &Path) -> bool {
-    fence(path).is_some_and(|fence| fence.work_folder().is_some())
-}
-
-/// Refuses to write a file below a folder that this process has lost.
-fn check_lease(path: &Path) -> io::Result<()> {
-    fence(path).map_or(Ok(()), |fence| fence.check())
 }
 
 /// An error, or what is behind it: whoever takes a folder over removes the work folder of the owner before.
@@ -154,15 +141,19 @@ fn lost_or(path: &Path, error: io::Error) -> io::Error {
 /// Gives a file one more name, in place of what had it; where a file cannot have two names, a copy has it. There is no
 /// moment at which either name is missing.
 pub(crate) fn keep_as(path: &Path, other: &Path) -> Result<(), StoreError> {
-    let failed = |error| StoreError::io("link", path, error);
-    let aside = Aside::new(other).map_err(failed)?;
-    match disk::link(path, aside.path()) {
-        Ok(()) => {
-            let renamed = check_lease(other).and_then(|()| disk::rename(aside.path(), other));
-            renamed.map_err(|error| failed(lost_or(other, error)))
-        }
-        Err(error) if can_only_copy(&error) => write_whole(other, &disk::read(path).map_err(failed)?),
-        Err(error) => Err(failed(lost_or(other, error))),
+    let renamed = Aside::new(other).and_then(|aside| {
+        link_or_copy(path, aside.path())?;
+        check_lease(other)?;
+        disk::rename(aside.path(), other)
+    });
+    renamed.map_err(|error| StoreError::io("link", path, lost_or(other, error)))
+}
+
+/// Gives a file one more name, or a copy the name where a file cannot have two.
+fn link_or_copy(path: &Path, other: &Path) -> io::Result<()> {
+    match disk::link(path, other) {
+        Err(error) if can_only_copy(&error) => disk::copy(path, other),
+        result => result,
     }
 }
 
@@ -183,8 +174,7 @@ pub struct Aside(PathBuf);
 impl Aside {
     /// A name that no other process uses, on any machine: in the same folder, or under a claim in its work folder.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let folder = fence(path).and_then(|fence| fence.work_folder());
-        Aside::in_folder(folder.as_deref().unwrap_or(folder_of(path)), path)
+        Aside::in_folder(work_folder(path).as_deref().unwrap_or(folder_of(path)), path)
     }
 
     /// A name in the same folder.
@@ -250,7 +240,7 @@ pub fn remove_parts(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     #[cfg(target_os = "linux")]
     #[test]

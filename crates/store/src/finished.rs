@@ -4,12 +4,13 @@
 //! append to it without a lease of their own, so a line may be lost, cut or doubled. Readers skip lines that make no sense, and
 //! everything works without the list.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use semfocus_core::TrialId;
 use serde::{Deserialize, Serialize};
 
-use crate::check::check;
+use crate::check::Checked;
 use crate::cursor::Cursor;
 use crate::{State, Status, Store, StoreError, disk};
 
@@ -26,19 +27,6 @@ pub struct Finished {
     pub time: String,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Line {
-    #[serde(flatten)]
-    finished: Finished,
-    check: String,
-}
-
-impl Finished {
-    fn check(&self) -> String {
-        check("", &serde_json::to_string(self).expect("plain fields can be written"))
-    }
-}
-
 /// Path of the list in a folder of trials.
 fn path(trials: &Path) -> PathBuf {
     trials.join("finished.jsonl")
@@ -47,8 +35,7 @@ fn path(trials: &Path) -> PathBuf {
 /// Adds a trial that ended to the list of its run. If that fails, the trial is found by its own files.
 pub(crate) fn append(folder: &Path, trial: TrialId, status: &Status) {
     let finished = Finished { trial, state: status.state, epoch: status.epoch, time: status.updated.clone() };
-    let line = Line { check: finished.check(), finished };
-    let text = serde_json::to_string(&line).expect("plain fields can be written") + "\n";
+    let text = serde_json::to_string(&Checked::new("", finished)).expect("plain fields can be written") + "\n";
     let path = path(folder.parent().unwrap_or(Path::new("..")));
     // Half a line of a process that died would spoil this one, too.
     let is_whole = matches!(disk::last_byte(&path), Ok(None | Some((b'\n', _))));
@@ -56,22 +43,27 @@ pub(crate) fn append(folder: &Path, trial: TrialId, status: &Status) {
 }
 
 impl Store {
+    /// What the list says of each trial, or nothing if it cannot be read.
+    pub fn finished(&self) -> HashMap<TrialId, Finished> {
+        let all = self.finished_from(&mut Cursor::default()).unwrap_or_default();
+        all.into_iter().map(|finished| (finished.trial, finished)).collect()
+    }
+
     /// The trials that were added to the list after the cursor. Lines that make no sense are left out.
     pub fn finished_from(&self, cursor: &mut Cursor) -> Result<Vec<Finished>, StoreError> {
         let lines = match cursor.read(&path(&self.dir.join("trials"))) {
             Err(StoreError::Damaged { .. }) => return Ok(Vec::new()),
             lines => lines?,
         };
-        let finished =
-            |line: &str| serde_json::from_str(line).ok().filter(|line: &Line| line.check == line.finished.check());
-        Ok(lines.iter().filter_map(|(_, _, line)| Some(finished(line)?.finished)).collect())
+        let finished = |line: &str| serde_json::from_str::<Checked<Finished>>(line).ok()?.verified("");
+        Ok(lines.iter().filter_map(|(_, _, line)| finished(line)).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Scratch, status};
+    use crate::test_tools::{Scratch, status};
 
     #[test]
     fn lines_that_make_no_sense_are_left_out_and_spoil_no_other() {

@@ -4,14 +4,13 @@
 //! begun is read when its folder appears, and one that is over when the list of finished trials names it anew.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
 use semfocus_core::{EpochRecord, Experiment, TrialId, fnv_1a};
 use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::finished::Finished;
-use crate::{Holder, IndexEntry, LoggedEvent, State, Status, Store, StoreError, StoredTrial, TrialReader, disk, files};
+use crate::{Holder, IndexEntry, LoggedEvent, State, Status, Store, StoreError, StoredTrial, TrialReader, files};
 
 /// Something that changed in a run.
 #[derive(Debug)]
@@ -110,7 +109,8 @@ impl Follower {
     /// What changed since the last look; everything at the first.
     pub fn changes(&mut self) -> Result<Vec<Change>, StoreError> {
         // Nothing is taken for seen before all that can fail is done.
-        let (present, mut changes) = (self.folders()?, Vec::new());
+        let present: BTreeSet<TrialId> = self.store.folders()?.iter().map(TrialReader::id).collect();
+        let mut changes = Vec::new();
         self.look_at_run(&mut changes)?;
         let (experiment, index) = self.run.take().expect("it was just read");
         let is_new = !changes.is_empty();
@@ -166,16 +166,6 @@ impl Follower {
             changes.push(Change::Run { experiment: Box::new(experiment), index, damage });
         }
         Ok(())
-    }
-
-    /// The trials that have a folder.
-    fn folders(&self) -> Result<BTreeSet<TrialId>, StoreError> {
-        let path = self.store.dir().join("trials");
-        let names = match disk::list(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            names => names.map_err(|error| StoreError::io("read the folder", &path, error))?,
-        };
-        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
     /// Reads everything about a trial.
@@ -252,7 +242,7 @@ mod tests {
     use semfocus_core::{AnyName, Metrics, Request, TrialSettings};
 
     use super::*;
-    use crate::testing::{Scratch, lease, status};
+    use crate::test_tools::{Scratch, lease, status};
     use crate::{Event, JobId, JobKind, Locks};
 
     fn record(epoch: usize) -> EpochRecord {

@@ -115,7 +115,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     #[test]
     fn names_with_commas_quotes_and_line_breaks_come_back() {

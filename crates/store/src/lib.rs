@@ -57,6 +57,7 @@ mod description;
 pub mod disk;
 mod environment;
 pub mod events;
+mod fence;
 pub mod files;
 mod finished;
 mod follower;
@@ -64,17 +65,19 @@ mod index;
 mod lease;
 mod measurements;
 mod origin;
+mod process;
 pub mod records;
 mod status;
 mod stored;
 mod submission;
 pub mod surface;
 #[cfg(test)]
-mod testing;
+mod test_tools;
 mod trial;
 mod verify;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +89,8 @@ pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use finished::Finished;
 pub use follower::{Change, Follower, RunCursor};
 pub use index::IndexEntry;
-pub use lease::{Chosen, Holder, Lease, LockChoice, Locks, Taken};
+pub use lease::{Chosen, Lease, LockChoice, Locks, Taken};
+pub use process::Holder;
 pub use records::{EvaluationRecord, ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
 pub use status::{Asked, Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
@@ -94,6 +98,7 @@ pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
 pub use trial::{CheckpointName, TrialReader, TrialWriter};
 
+use semfocus_core::file::TooLarge;
 use semfocus_core::{AnyName, Experiment, ExperimentError, TrialId};
 
 /// What went wrong with the files of a run.
@@ -186,7 +191,7 @@ pub enum StoreError {
         differences: Vec<String>,
     },
     /// Another process has taken the folder over: this one writes nothing into it any more.
-    #[error("{} was taken over by {}", .folder.display(), lease_holder(.holder))]
+    #[error("{} was taken over by {}", .folder.display(), fence::name(.holder.as_deref()))]
     LostLease {
         /// The folder.
         folder: PathBuf,
@@ -225,20 +230,25 @@ fn kept_epochs(kept: &[usize]) -> String {
     }
 }
 
-fn lease_holder(holder: &Option<Box<Holder>>) -> String {
-    holder.as_ref().map_or_else(|| "another process".to_owned(), ToString::to_string)
-}
-
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
-        if let Some(lost) = error.get_ref().and_then(|error| error.downcast_ref::<lease::Lost>()) {
+        if let Some(lost) = error.get_ref().and_then(|error| error.downcast_ref::<fence::Lost>()) {
             return StoreError::LostLease { folder: lost.folder.clone(), holder: lost.holder.clone().map(Box::new) };
+        }
+        // No program of this kind has written it.
+        if error.get_ref().is_some_and(|error| error.is::<TooLarge>()) {
+            return StoreError::damaged(path, error.to_string());
         }
         StoreError::Io { action, path: path.to_owned(), error }
     }
 
-    pub(crate) fn older(path: &Path, format: u32) -> Self {
-        StoreError::Older { path: path.to_owned(), reason: format!("has format {format}") }
+    /// A file of another version of the program than this one, which knows one format.
+    pub(crate) fn format(path: &Path, format: u32, known: u32) -> Self {
+        let path = path.to_owned();
+        if format > known {
+            return StoreError::Newer { path, format, known };
+        }
+        StoreError::Older { path, reason: format!("has format {format}") }
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {
@@ -368,16 +378,15 @@ impl Store {
         if self.experiment_path().exists() || !self.dir.exists() {
             return Ok(());
         }
-        let failed = |error| StoreError::io("read the folder", &self.dir, error);
-        for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            // Another process may be describing the same experiment at this moment.
-            if name != "trials" && name != "trials.csv" && !files::is_part(&name) {
+        // Another process may be describing the same experiment at this moment.
+        let is_ours = |name: &OsString| name == "trials" || name == "trials.csv" || files::is_part(name);
+        match self.names(&self.dir)?.into_iter().find(|name| !is_ours(name)) {
+            Some(name) => {
                 let reason = format!("it has other files, such as {}; choose another folder with -o", name.display());
-                return Err(StoreError::NoStore { path: self.dir.clone(), reason });
+                Err(StoreError::NoStore { path: self.dir.clone(), reason })
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the experiment that is here is the given one or a part of it. Of a damaged list of trials, the folders tell
@@ -411,19 +420,13 @@ impl Store {
     }
 
     /// The folders of trials that are there, whether a list says so or not.
-    fn folders(&self) -> Result<Vec<TrialReader>, StoreError> {
-        let path = self.dir.join("trials");
-        let failed = |error| StoreError::io("read the folder", &path, error);
-        let mut folders = Vec::new();
-        if !path.exists() {
-            return Ok(folders);
-        }
-        for entry in std::fs::read_dir(&path).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let id = name.to_str().filter(|name| name.len() == 16).and_then(|name| name.parse().ok());
-            folders.extend(id.map(|id| self.trial(id)));
-        }
-        folders.sort_by_key(TrialReader::id);
-        Ok(folders)
+    pub(crate) fn folders(&self) -> Result<Vec<TrialReader>, StoreError> {
+        let id = |name: &OsString| name.to_str().filter(|name| name.len() == 16)?.parse().ok();
+        let names = self.names(&self.dir.join("trials"))?;
+        Ok(names.iter().filter_map(id).map(|id| self.trial(id)).collect())
+    }
+
+    fn names(&self, folder: &Path) -> Result<Vec<OsString>, StoreError> {
+        disk::list(folder).map_err(|error| StoreError::io("read the folder", folder, error))
     }
 }

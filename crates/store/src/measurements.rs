@@ -36,7 +36,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     #[test]
     fn what_is_kept_is_read_and_grows() {

@@ -8,14 +8,15 @@ use semfocus_core::Evaluation;
 use semfocus_core::question::Questions;
 use serde::{Deserialize, Serialize};
 
-use crate::check::check;
+use crate::check::Checked;
 use crate::{StoreError, files};
 
 /// How a trial stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Not begun.
+    #[default]
     Waiting,
     /// A process works on it.
     Running,
@@ -91,7 +92,7 @@ impl From<&Questions> for Asked {
 }
 
 /// The contents of `status.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// How the trial stands. A file that says `running` is from a process that may have died: see
     /// [`TrialReader::state`](super::TrialReader::state).
@@ -127,14 +128,6 @@ pub struct Status {
     pub updated: String,
 }
 
-/// The file: a status and its checksum.
-#[derive(Serialize, Deserialize)]
-struct Checked<S> {
-    #[serde(flatten)]
-    status: S,
-    check: String,
-}
-
 impl Status {
     /// How a trial stands whose record has a number of the planned epochs. The status alone is not believed: it
     /// may be from before the record was damaged, or from before the trial was made longer.
@@ -151,20 +144,14 @@ impl Status {
         }
     }
 
-    fn check(&self, owner: &str) -> String {
-        check(owner, &serde_json::to_string(self).expect("plain fields can be written"))
-    }
-
     pub(crate) fn write(&self, path: &Path, owner: &str) -> Result<(), StoreError> {
-        files::write_json(path, &Checked { status: self, check: self.check(owner) })
+        files::write_json(path, &Checked::new(owner, self))
     }
 
     pub(crate) fn read(path: &Path, owner: &str) -> Result<Option<Self>, StoreError> {
-        let Some(Checked::<Status> { status, check }) = files::read_json(path)? else { return Ok(None) };
+        let Some(read) = files::read_json::<Checked<Status>>(path)? else { return Ok(None) };
+        let status = read.verified(owner).ok_or_else(|| StoreError::damaged(path, "its checksum is wrong"))?;
         let accuracies = status.test.iter().flat_map(|test| [test.last.accuracy, test.best.accuracy]);
-        if check != status.check(owner) {
-            return Err(StoreError::damaged(path, "its checksum is wrong"));
-        }
         if accuracies.chain(status.best.map(|best| best.heldout_accuracy)).any(|x| !(0.0..=1.0).contains(&x)) {
             return Err(StoreError::damaged(path, "expected accuracies from 0 to 1"));
         }
@@ -175,7 +162,7 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     fn status(state: State, epoch: usize) -> Status {
         let evaluation = Evaluation { loss: 1.0 / 3.0, accuracy: 2.0 / 3.0 };

@@ -4,7 +4,7 @@ use semfocus_core::settings::find;
 use semfocus_core::{EpochRecord, Experiment, Point, TrialSettings};
 
 use crate::{
-    Environment, IndexEntry, ProbeRecord, SharpnessRecord, State, Status, Store, StoreError, StoredSurface,
+    IndexEntry, RunData, SharpnessData, SharpnessRecord, State, Status, Store, StoreError, SurfaceData, TrialData,
     TrialReader, disk,
 };
 
@@ -22,28 +22,29 @@ pub struct Contents {
 /// A trial with everything that is recorded of it but checkpoints.
 #[derive(Clone, Debug)]
 pub struct StoredTrial {
-    /// Its line in `trials.csv`.
-    pub entry: IndexEntry,
     /// Its folder.
     pub folder: TrialReader,
-    /// Its settings; none if it has not begun.
-    pub settings: Option<TrialSettings>,
-    /// How it stands now.
-    pub state: State,
     /// Its status as it was last written; none if it has not begun.
     pub status: Option<Status>,
-    /// The untrained model, as epoch 0; none if it has not begun.
-    pub untrained: Option<EpochRecord>,
     /// Its epochs from the first on, as many as are planned at most.
     pub records: Vec<EpochRecord>,
-    /// What probes found, by ascending epoch.
-    pub probes: Vec<ProbeRecord>,
-    /// Its complete loss surfaces, by epoch, directions and draw. [`Store::read`] leaves them out.
-    pub surfaces: Vec<StoredSurface>,
-    /// Measurements of its sharpness. [`Store::read`] leaves them out.
-    pub sharpness: Vec<SharpnessRecord>,
-    /// With what, where and how it was run; none if it has not begun.
-    pub environment: Option<Environment>,
+    /// What analysis takes. [`Store::read`] leaves surfaces and sharpness out.
+    pub data: TrialData,
+}
+
+impl std::ops::Deref for StoredTrial {
+    type Target = TrialData;
+
+    fn deref(&self) -> &TrialData {
+        &self.data
+    }
+}
+
+impl From<Contents> for RunData {
+    fn from(Contents { experiment, trials, damage }: Contents) -> Self {
+        let damage = damage.iter().map(ToString::to_string).collect();
+        RunData { experiment, trials: trials.into_iter().map(|trial| trial.data).collect(), damage }
+    }
 }
 
 impl Store {
@@ -77,9 +78,10 @@ impl Store {
         let mut contents = self.read()?;
         for trial in &mut contents.trials {
             let (surfaces, wrong) = trial.folder.surfaces();
-            trial.surfaces = surfaces;
+            trial.data.surfaces = surfaces.into_iter().map(SurfaceData::from).collect();
             contents.damage.extend(wrong);
-            trial.sharpness = noted(trial.folder.sharpness(), &mut contents.damage).unwrap_or_default();
+            let sharpness = noted(trial.folder.measured::<SharpnessRecord>(), &mut contents.damage).unwrap_or_default();
+            trial.data.sharpness = sharpness.into_iter().map(SharpnessData::from).collect();
         }
         Ok(contents)
     }
@@ -90,44 +92,14 @@ impl Store {
         experiment: &Experiment,
         damage: &mut Vec<StoreError>,
     ) -> StoredTrial {
-        let folder = self.trial(entry.id);
-        let mut trial = StoredTrial {
-            entry,
-            folder,
-            settings: None,
-            state: State::Waiting,
-            status: None,
-            untrained: None,
-            records: Vec::new(),
-            probes: Vec::new(),
-            surfaces: Vec::new(),
-            sharpness: Vec::new(),
-            environment: None,
-        };
-        if trial.folder.path().symlink_metadata().is_err() {
-            return trial;
-        }
-        if let Err(error) = trial.read_essentials(experiment, damage) {
-            trial.state = State::Unreadable;
+        let (folder, data) = (self.trial(entry.id), TrialData::new(entry));
+        let mut trial = StoredTrial { folder, status: None, records: Vec::new(), data };
+        if trial.folder.path().symlink_metadata().is_ok()
+            && let Err(error) = trial.read(experiment, damage)
+        {
+            trial.data.state = State::Unreadable;
             damage.push(error);
-            return trial;
         }
-        let folder = &trial.folder;
-        let status = folder.status();
-        if matches!(status, Ok(None)) && !trial.records.is_empty() {
-            damage.push(StoreError::damaged(&folder.file("status.json"), "it is missing"));
-        }
-        trial.status = noted(status, damage).flatten();
-        trial.probes = noted(folder.probes(), damage).unwrap_or_default();
-        trial.environment = noted(folder.environment(), damage).flatten();
-        let recorded = trial.records.len();
-        if let Some(status) = trial.status.as_ref().filter(|status| status.epoch > recorded) {
-            let reason = format!("it has {recorded} of the {} epochs that were complete", status.epoch);
-            damage.push(StoreError::damaged(&folder.record_path(), reason));
-        }
-        let is_held = || folder.holder().is_some();
-        trial.state = folder.state_with(trial.status.as_ref(), recorded, trial.entry.epochs, is_held);
-        trial.records.truncate(trial.entry.epochs);
         trial
     }
 
@@ -166,23 +138,40 @@ impl Store {
 }
 
 impl StoredTrial {
-    /// Reads settings and epochs, without which a trial is useless. The trial's own settings take precedence over `trials.csv`,
+    /// Reads what is recorded. Without settings and epochs a trial is useless. Its own settings take precedence over `trials.csv`,
     /// because the id is their hash.
-    fn read_essentials(&mut self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Result<(), StoreError> {
-        let path = self.folder.path();
-        disk::check_folder(path).map_err(|error| StoreError::io("open", path, error))?;
-        if !self.folder.exists() {
-            return Ok(());
+    fn read(&mut self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Result<(), StoreError> {
+        let (folder, data) = (&self.folder, &mut self.data);
+        disk::check_folder(folder.path()).map_err(|error| StoreError::io("open", folder.path(), error))?;
+        // A process may be writing: what says how much there must be is read first.
+        let status = folder.status();
+        let mut untrained = None;
+        if folder.exists() {
+            let settings = folder.settings()?;
+            (untrained, self.records) = folder.curve()?;
+            let own = (&settings.mechanism, settings.seed, point_of(&settings, experiment));
+            if own != (&data.entry.mechanism, data.entry.seed, data.entry.point.clone()) {
+                let reason = format!("it lists trial {} as {}", data.entry.id, data.entry.title());
+                damage.push(StoreError::damaged(std::path::Path::new("trials.csv"), reason));
+                (data.entry.mechanism, data.entry.seed, data.entry.point) = (own.0.clone(), own.1, own.2);
+            }
+            data.settings = Some(settings);
         }
-        let settings = self.folder.settings()?;
-        (self.untrained, self.records) = self.folder.curve()?;
-        let own = (&settings.mechanism, settings.seed, point_of(&settings, experiment));
-        if own != (&self.entry.mechanism, self.entry.seed, self.entry.point.clone()) {
-            let reason = format!("it lists trial {} as {}", self.entry.id, self.entry.title());
-            damage.push(StoreError::damaged(std::path::Path::new("trials.csv"), reason));
-            (self.entry.mechanism, self.entry.seed, self.entry.point) = (own.0.clone(), own.1, own.2);
+        if matches!(status, Ok(None)) && !self.records.is_empty() {
+            damage.push(StoreError::damaged(&folder.file("status.json"), "it is missing"));
         }
-        self.settings = Some(settings);
+        self.status = noted(status, damage).flatten();
+        data.probes = noted(folder.probes(), damage).unwrap_or_default();
+        data.environment = noted(folder.environment(), damage).flatten();
+        let recorded = self.records.len();
+        if let Some(status) = self.status.as_ref().filter(|status| status.epoch > recorded) {
+            let reason = format!("it has {recorded} of the {} epochs that were complete", status.epoch);
+            damage.push(StoreError::damaged(&folder.record_path(), reason));
+        }
+        let is_held = || folder.holder().is_some();
+        data.state = folder.state_with(self.status.as_ref(), recorded, data.entry.epochs, is_held);
+        self.records.truncate(data.entry.epochs);
+        data.set_progress(untrained.as_ref(), &self.records, self.status.as_ref());
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Store, StoreError, disk, files, utc_now};
+use crate::{Store, StoreError, files, utc_now};
 
 /// Jobs that were submitted together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,13 +56,8 @@ impl Store {
     /// The submissions of the run, the oldest first.
     pub fn submissions(&self) -> Result<Vec<Submission>, StoreError> {
         let all = self.dir.join("slurm");
-        if !all.exists() {
-            return Ok(Vec::new());
-        }
-        let mut names = disk::list(&all).map_err(|error| StoreError::io("read the folder", &all, error))?;
-        names.sort();
         let mut submissions = Vec::new();
-        for folder in names.into_iter().map(|name| all.join(name)) {
+        for folder in self.names(&all)?.into_iter().map(|name| all.join(name)) {
             // Without the file nothing was submitted.
             let read: Option<Submission> = files::read_json(&folder.join("submission.json"))?;
             submissions.extend(read.map(|read| Submission { folder, ..read }));

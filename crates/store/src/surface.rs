@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use semfocus_core::{Evaluation, Key};
 use serde::{Deserialize, Serialize};
 
-use crate::check::check;
 use crate::cursor::Cursor;
-use crate::{Lease, StoreError, TrialReader, files};
+use crate::records::Table;
+use crate::{Lease, StoreError, TrialReader, disk, files};
 
 /// The version of the format that is read and written, also the last column of every cell. The column before it is a checksum
 /// of the cell.
@@ -165,9 +165,7 @@ impl SurfaceFolder {
         if !description.exists() {
             files::write_json(&description, &Description { format: FORMAT, settings: self.settings.clone() })?;
         }
-        let mut cursor = Cursor::default();
-        cursor.read(&cells)?;
-        files::shorten(&cells, cursor.bytes())?;
+        self.table().cut(usize::MAX)?;
         Ok(kept)
     }
 
@@ -182,27 +180,14 @@ impl SurfaceFolder {
 
     /// The cells that are on the disk: always the first ones, in their order.
     pub fn cells(&self) -> Result<Vec<Evaluation>, StoreError> {
-        let path = self.cells_path();
-        let lines = Cursor::default().read(&path)?;
-        let damaged = |line: usize, reason: &str| StoreError::damaged(&path, format!("line {line}: {reason}"));
-        let mut cells = Vec::new();
-        for (number, _, line) in lines.iter() {
-            if number == 1 {
-                if line != HEADER {
-                    return Err(damaged(1, &format!("expected {HEADER}")));
-                }
-                continue;
+        let table = self.table();
+        let read = |(number, line): (usize, String)| {
+            if number >= self.settings.grid.cells() {
+                return Err(table.damaged(number, "expected no more cells"));
             }
-            let format = line.rsplit(',').next().and_then(|format| format.parse().ok());
-            if let Some(format) = format.filter(|format| *format > FORMAT) {
-                return Err(StoreError::Newer { path, format, known: FORMAT });
-            }
-            if cells.len() >= self.settings.grid.cells() {
-                return Err(damaged(number, "expected no more cells"));
-            }
-            cells.push(self.cell(cells.len(), line).ok_or_else(|| damaged(number, "it is not the next cell"))?);
-        }
-        Ok(cells)
+            self.cell(number, &line).ok_or_else(|| table.damaged(number, "it is not the next cell"))
+        };
+        table.read_from(&mut Cursor::default())?.into_iter().map(read).collect()
     }
 
     /// What a line says, if it is that of this cell and as it was written.
@@ -214,18 +199,16 @@ impl SurfaceFolder {
 
     fn line(&self, number: usize, Evaluation { loss, accuracy }: Evaluation) -> String {
         let (x, y) = self.settings.grid.place(number);
-        let values = format!("{number},{x},{y},{loss},{accuracy}");
-        format!("{values},{},{FORMAT}", check(&self.settings.hash(), &values))
+        format!("{number},{x},{y},{loss},{accuracy}")
     }
 
     /// Adds the cells that follow the first `done`; they are on the disk when this returns.
     pub fn append(&self, _lease: &Lease, done: usize, cells: &[Evaluation]) -> Result<(), StoreError> {
-        if cells.is_empty() {
-            return Ok(());
-        }
-        let lines: String = (done..).zip(cells).map(|(cell, value)| self.line(cell, *value) + "\n").collect();
-        let header = if done == 0 { format!("{HEADER}\n") } else { String::new() };
-        files::append(&self.cells_path(), &(header + &lines))
+        self.table().append((done..).zip(cells).map(|(cell, value)| self.line(cell, *value)))
+    }
+
+    fn table(&self) -> Table {
+        Table::new(self.cells_path(), self.settings.hash(), HEADER.to_owned(), FORMAT)
     }
 
     fn cells_path(&self) -> PathBuf {
@@ -253,8 +236,8 @@ impl TrialReader {
 
 /// The folders of all surfaces of a trial.
 fn folders(trial: &TrialReader) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(trial.path().join("surfaces")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
+    let all = trial.path().join("surfaces");
+    disk::list(&all).unwrap_or_default().into_iter().map(|name| all.join(name)).collect()
 }
 
 /// The surface in a folder, if it is complete.
@@ -270,10 +253,8 @@ fn read(path: &Path) -> Result<Option<StoredSurface>, StoreError> {
 fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
     let path = folder.join("surface.json");
     let Some(Description { format, settings }) = files::read_json::<Description>(&path)? else { return Ok(None) };
-    match format {
-        FORMAT => {}
-        newer if newer > FORMAT => return Err(StoreError::Newer { path, format, known: FORMAT }),
-        older => return Err(StoreError::older(&path, older)),
+    if format != FORMAT {
+        return Err(StoreError::format(&path, format, FORMAT));
     }
     let Grid { side, range } = settings.grid;
     if !(2..=MAX_SIDE).contains(&side) || !range.is_finite() {
@@ -291,7 +272,7 @@ fn description(folder: &Path) -> Result<Option<SurfaceSettings>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Scratch, lease};
+    use crate::test_tools::{Scratch, lease};
 
     #[test]
     fn cells_are_appended_in_their_order_and_found_again_by_name() {
@@ -340,7 +321,7 @@ mod tests {
         let text = std::fs::read_to_string(&cells).unwrap();
         std::fs::write(&cells, text.replacen(",0.25,", ",0.26,", 1)).unwrap();
         let (found, wrong) = trial.surfaces();
-        assert!(found.is_empty() && wrong[0].to_string().contains("line 2: it is not the next cell"), "{wrong:?}");
+        assert!(found.is_empty() && wrong[0].to_string().contains("line 2: its checksum is wrong"), "{wrong:?}");
         assert_eq!(folder.begin(lease).unwrap(), [folder.path().join("cells.csv.refused")]);
         assert_eq!(folder.cells().unwrap(), []);
         // So is a description that is not that of the folder, or of a grid that nobody could have asked for.

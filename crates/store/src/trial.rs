@@ -1,5 +1,6 @@
 //! The folder of one trial: what can be read, and what is written under its lease.
 
+use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -7,9 +8,9 @@ use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
 use crate::cursor::Cursor;
 use crate::files::Aside;
-use crate::lease::{self, Holder, Lease, Locks, Taken};
-use crate::records::{Epochs, EvaluationRecord, Log, ProbeRecord, Recorded, SharpnessRecord};
-use crate::{Environment, EventLog, Session, State, Status, StoreError, files, finished};
+use crate::lease::{self, Lease, Locks, Taken};
+use crate::records::{Epochs, Log, Measured, ProbeRecord, Recorded, latest};
+use crate::{Environment, EventLog, Holder, Session, State, Status, StoreError, disk, files, finished};
 
 /// The checkpoints of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,12 +72,10 @@ impl TrialReader {
         };
         let mut found = Vec::new();
         for dir in [parent.to_owned(), parent.join("trials")] {
-            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-            let fits = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
-            found
-                .extend(entries.filter(fits).filter_map(|entry| TrialReader::named(entry.path())).filter(Self::exists));
+            let names = disk::list(&dir).unwrap_or_default();
+            let fitting = names.iter().filter(|name| name.to_string_lossy().starts_with(&prefix));
+            found.extend(fitting.filter_map(|name| TrialReader::named(dir.join(name))).filter(Self::exists));
         }
-        found.sort_by(|one, other| one.path.cmp(&other.path));
         let wrong = |reason: String| StoreError::NoTrial { path: path.to_owned(), reason };
         match &found[..] {
             [one] => Ok(one.clone()),
@@ -194,6 +193,12 @@ impl TrialReader {
         self.file(name.file_name())
     }
 
+    /// Bytes of a checkpoint; none if there is no such file.
+    pub fn checkpoint_size(&self, name: CheckpointName) -> Option<u64> {
+        let found = self.checkpoint(name).symlink_metadata().ok()?;
+        found.is_file().then_some(found.len())
+    }
+
     /// Path of the weights after an epoch at which the trial was probed.
     pub fn snapshot(&self, epoch: usize) -> PathBuf {
         self.path.join("snapshots").join(format!("epoch-{epoch}.safetensors"))
@@ -201,12 +206,9 @@ impl TrialReader {
 
     /// The epochs whose weights were kept, ascending.
     pub fn snapshots(&self) -> Vec<usize> {
-        let entries = std::fs::read_dir(self.path.join("snapshots")).into_iter().flatten().flatten();
-        let epoch = |entry: std::fs::DirEntry| {
-            let name = entry.file_name();
-            name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok()
-        };
-        let mut epochs: Vec<usize> = entries.filter_map(epoch).collect();
+        let names = disk::list(&self.path.join("snapshots")).unwrap_or_default();
+        let epoch = |name: &OsString| name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok();
+        let mut epochs: Vec<usize> = names.iter().filter_map(epoch).collect();
         epochs.sort_unstable();
         epochs
     }
@@ -214,38 +216,24 @@ impl TrialReader {
     /// The probes on record, by ascending epoch: of several at one epoch the one with the most examples, and of those the
     /// last.
     pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
-        let mut probes = self.probe_log().read()?;
+        let probes = self.log::<ProbeRecord>().read()?;
         // A status that cannot be read is another matter.
         let expected = self.status().ok().flatten().map_or(0, |status| status.probes);
         if probes.len() < expected {
             let reason = format!("it has {} of the {expected} probes that were complete", probes.len());
-            return Err(StoreError::damaged(&self.file("probes.jsonl"), reason));
+            return Err(StoreError::damaged(self.log::<ProbeRecord>().path(), reason));
         }
-        probes.sort_by_key(|probe| (probe.epoch, probe.samples));
-        keep_last(&mut probes, |one, other| one.epoch == other.epoch);
-        Ok(probes)
+        Ok(latest(probes))
     }
 
     /// Number of probes on record, all of them.
     pub fn probe_count(&self) -> Result<usize, StoreError> {
-        self.probe_log().count()
+        self.log::<ProbeRecord>().count()
     }
 
-    /// What is on record about the sharpness of the trial's models, by ascending epoch: of several records about the same
-    /// the last.
-    pub fn sharpness(&self) -> Result<Vec<SharpnessRecord>, StoreError> {
-        let mut records = self.sharpness_log().read()?;
-        keep_last(&mut records, SharpnessRecord::is_about_the_same);
-        records.sort_by_key(|record| record.epoch);
-        Ok(records)
-    }
-
-    /// What is on record about the trial's models on other data, by ascending epoch: of several records about the same the last.
-    pub fn evaluations(&self) -> Result<Vec<EvaluationRecord>, StoreError> {
-        let mut records = self.evaluation_log().read()?;
-        keep_last(&mut records, EvaluationRecord::is_about_the_same);
-        records.sort_by_key(|record| record.epoch);
-        Ok(records)
+    /// What was measured on the trial's models, by ascending epoch: of several records about the same the last.
+    pub fn measured<T: Measured>(&self) -> Result<Vec<T>, StoreError> {
+        Ok(latest(self.log::<T>().read()?))
     }
 
     /// What happened while the trial was worked on.
@@ -257,16 +245,8 @@ impl TrialReader {
         Epochs::new(self.record_path(), self.owner())
     }
 
-    fn probe_log(&self) -> Log<ProbeRecord> {
-        Log::new(self.file("probes.jsonl"), self.owner())
-    }
-
-    fn evaluation_log(&self) -> Log<EvaluationRecord> {
-        Log::new(self.file("evaluations.jsonl"), self.owner())
-    }
-
-    fn sharpness_log(&self) -> Log<SharpnessRecord> {
-        Log::new(self.file("sharpness.jsonl"), self.owner())
+    fn log<T: Measured>(&self) -> Log<T> {
+        Log::new(self.file(T::FILE), self.owner())
     }
 
     /// What the checksums of its lines are made with.
@@ -378,46 +358,26 @@ impl TrialWriter<'_> {
         files::write_whole(&self.snapshot(epoch), contents)
     }
 
-    /// Adds a probe. Numbers that are not finite are refused: they could not be read again.
-    pub fn append_probe(&self, record: &ProbeRecord) -> Result<(), StoreError> {
-        self.probe_log().append_finite(record)
+    /// Adds a record of a measurement. Numbers that are not finite are refused: they could not be read again.
+    pub fn add<T: Measured>(&self, record: &T) -> Result<(), StoreError> {
+        self.log().append_finite(record)
     }
 
     /// Forgets the probes from an epoch on, which will be made again. If `keep_aside`, because the trial goes further back
     /// than training itself ever does, or if the file is damaged, what was there is kept, and its new name given.
     pub fn cut_probes(&self, first: usize, keep_aside: bool) -> Result<Option<PathBuf>, StoreError> {
-        let log = self.probe_log();
+        let log = self.log::<ProbeRecord>();
         let records = match log.read() {
             Ok(records) => records,
-            Err(StoreError::Damaged { .. }) => return log.set_aside().map(Some),
+            Err(StoreError::Damaged { .. }) => return files::set_aside(log.path()).map(Some),
             Err(error) => return Err(error),
         };
         if !keep_aside || records.iter().all(|probe| probe.epoch < first) {
             return log.cut(|probe| probe.epoch >= first).map(|()| None);
         }
-        let kept = log.set_aside()?;
+        let kept = files::set_aside(log.path())?;
         let earlier = records.iter().take_while(|probe| probe.epoch < first);
         earlier.into_iter().try_for_each(|probe| log.append(probe))?;
         Ok(Some(kept))
     }
-
-    /// Adds a record of sharpness.
-    pub fn append_sharpness(&self, record: &SharpnessRecord) -> Result<(), StoreError> {
-        self.sharpness_log().append_finite(record)
-    }
-
-    /// Adds a record of an evaluation.
-    pub fn append_evaluation(&self, record: &EvaluationRecord) -> Result<(), StoreError> {
-        self.evaluation_log().append_finite(record)
-    }
-}
-
-/// Leaves the last of records that are about the same.
-fn keep_last<T>(records: &mut Vec<T>, is_same: impl Fn(&T, &T) -> bool) {
-    let mut kept: Vec<T> = Vec::with_capacity(records.len());
-    for record in records.drain(..) {
-        kept.retain(|earlier| !is_same(earlier, &record));
-        kept.push(record);
-    }
-    *records = kept;
 }

@@ -6,7 +6,8 @@ use semfocus_core::EpochRecord;
 
 use crate::checkpoint::{FORMAT_VERSION, Refused};
 use crate::{
-    Checkpoint, CheckpointName, Cursor, Locks, RecordHash, State, Store, StoreError, Taken, TrialReader, files,
+    Checkpoint, CheckpointName, Cursor, EvaluationRecord, Locks, RecordHash, SharpnessRecord, State, Store, StoreError,
+    Taken, TrialReader, files,
 };
 
 impl Store {
@@ -60,8 +61,8 @@ impl TrialReader {
     /// Everything that is wrong with the files of a trial that has begun.
     pub fn damage(&self, is_diverged: bool) -> Vec<StoreError> {
         let mut damage = self.damage_of_training(is_diverged);
-        damage.extend(self.sharpness().err());
-        damage.extend(self.evaluations().err());
+        damage.extend(self.measured::<SharpnessRecord>().err());
+        damage.extend(self.measured::<EvaluationRecord>().err());
         damage.extend(self.surfaces().1);
         damage
     }
@@ -129,8 +130,7 @@ impl Refused {
     pub fn into_error(self, path: &Path) -> StoreError {
         match self {
             Refused::Unreadable(error) => StoreError::io("read", path, error),
-            Refused::Version(format) if format < FORMAT_VERSION => StoreError::older(path, format),
-            Refused::Version(format) => StoreError::Newer { path: path.to_owned(), format, known: FORMAT_VERSION },
+            Refused::Version(format) => StoreError::format(path, format, FORMAT_VERSION),
             damage => StoreError::damaged(path, damage.to_string()),
         }
     }
@@ -139,7 +139,7 @@ impl Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Scratch, lease};
+    use crate::test_tools::{Scratch, lease};
 
     #[test]
     fn the_files_of_a_trial_that_another_process_works_on_are_left_alone() {

@@ -134,8 +134,8 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         }
     }
     for name in CheckpointName::ALL {
-        if let Ok(metadata) = std::fs::metadata(folder.checkpoint(name)) {
-            writeln!(out, "file       {} ({})", folder.checkpoint(name).display(), size(metadata.len()))?;
+        if let Some(bytes) = folder.checkpoint_size(name) {
+            writeln!(out, "file       {} ({})", folder.checkpoint(name).display(), size(bytes))?;
         }
     }
     if epochs.is_empty() {

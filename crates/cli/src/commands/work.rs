@@ -136,7 +136,7 @@ impl Worker<'_> {
         let experiment = store.experiment().map_err(damaged)?;
         let mut planned: HashMap<_, _> =
             self.lab.plan(&experiment)?.trials.into_iter().map(|trial| (trial.id, trial)).collect();
-        let mut jobs = Vec::new();
+        let (finished, mut jobs) = (store.finished(), Vec::new());
         for entry in store.index().map_err(damaged)? {
             let Some(mut trial) = planned.remove(&entry.id) else {
                 let dir = self.args.dir.display();
@@ -148,8 +148,8 @@ impl Worker<'_> {
                 .into());
             };
             trial.settings.training.epochs = entry.epochs;
-            let folder = store.trial(trial.id);
-            jobs.push(Train::new(trial, folder).until(self.deadline));
+            let (folder, listed) = (store.trial(trial.id), finished.get(&trial.id));
+            jobs.push(Train::new(trial, folder).until(self.deadline).listed(listed));
         }
         Ok(jobs)
     }

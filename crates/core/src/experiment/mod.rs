@@ -518,7 +518,7 @@ fn layers_of(experiment: &str, known: &dyn Known) -> Result<(String, Vec<Body>),
     if !is_path {
         return Ok((experiment.to_owned(), presets::layers(experiment)?));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = crate::file::read_text(path).map_err(|error| {
         let error = ExperimentError::new(format!("cannot read {experiment}: {error}"));
         error.help("give the path of an experiment file, or the name of a preset: `semfocus list experiments`")
     })?;

@@ -40,7 +40,7 @@ impl Measure for measurement::Evaluate {
         let answers = |record: &EvaluationRecord| {
             (record.epoch, &record.data, record.samples) == (model.epoch(), &self.data, self.samples.get())
         };
-        Ok(model.folder.evaluations()?.into_iter().find(answers))
+        Ok(model.folder.measured::<EvaluationRecord>()?.into_iter().find(answers))
     }
 
     fn measure(&self, stored: &ModelRef, trained: &TrainedModel, context: &Context<'_>) -> Result<End, JobError> {
@@ -68,7 +68,7 @@ impl Measure for measurement::Evaluate {
             });
             context.emit(Event::Progress { done: examples.end, total, loss: None });
         }
-        stored.folder.writer(context.lease).append_evaluation(&EvaluationRecord {
+        stored.folder.writer(context.lease).add(&EvaluationRecord {
             epoch: *epoch,
             data: self.data.clone(),
             samples: total,

@@ -71,7 +71,7 @@ impl Measure for Probing {
             record = Some(prober.measure(model.as_ref(), *epoch, before));
         });
         let record = record.expect("the work was done");
-        folder.writer(context.lease).append_probe(&record)?;
+        folder.writer(context.lease).add(&record)?;
         context.emit(Event::Probe { epoch: *epoch, seconds: record.seconds.unwrap_or_default() });
         Ok(End::Over(State::Finished))
     }

@@ -56,7 +56,7 @@ impl Measure for SharpnessOptions {
                 && record.sharpness.eigenvalues.len() >= eigenvalues
                 && record.probes >= probes
         };
-        Ok(model.folder.sharpness()?.into_iter().find(answers))
+        Ok(model.folder.measured::<SharpnessRecord>()?.into_iter().find(answers))
     }
 
     fn measure(&self, stored: &ModelRef, trained: &TrainedModel, context: &Context<'_>) -> Result<End, JobError> {
@@ -75,7 +75,7 @@ impl Measure for SharpnessOptions {
             Err(SharpnessError::Stopped) => return Ok(End::Interrupted),
             Err(error) => return Err(error.into()),
         };
-        stored.folder.writer(context.lease).append_sharpness(&SharpnessRecord {
+        stored.folder.writer(context.lease).add(&SharpnessRecord {
             epoch: *epoch,
             samples: self.samples,
             exact: self.differences == Differences::Exact,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
 use semfocus_store::{
-    Checkpoint, CheckpointName, End, Event, JobId, JobKind, Lease, RecordHash, Session, State, Status, StoreError,
-    TestResult, TrialReader, utc_now,
+    Checkpoint, CheckpointName, End, Event, Finished, JobId, JobKind, Lease, RecordHash, Session, State, Status,
+    StoreError, TestResult, TrialReader, utc_now,
 };
 
 use super::resume::Resume;
@@ -22,6 +22,8 @@ pub struct Train {
     folder: TrialReader,
     save_every: Duration,
     deadline: Option<Deadline>,
+    /// The list of finished trials has it with all its epochs.
+    is_listed: bool,
 }
 
 /// A checkpoint is written this often within an epoch, so that a process that is killed loses no more.
@@ -30,7 +32,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 impl Train {
     /// The job that trains a trial in a folder.
     pub fn new(trial: Trial, folder: TrialReader) -> Self {
-        Train { trial, folder, save_every: SAVE_EVERY, deadline: None }
+        Train { trial, folder, save_every: SAVE_EVERY, deadline: None, is_listed: false }
     }
 
     /// The same with another time between the checkpoints of an epoch.
@@ -41,6 +43,14 @@ impl Train {
     /// The same in a process that ends then: it begins no epoch that it could not finish.
     pub fn until(self, deadline: Option<Deadline>) -> Self {
         Train { deadline, ..self }
+    }
+
+    /// The same with what the list of finished trials says of it: one that is listed with all its epochs seems to be over without a
+    /// look at its files.
+    pub fn listed(self, finished: Option<&Finished>) -> Self {
+        let planned = self.trial.settings.training.epochs;
+        let is_all = |listed: &Finished| listed.state == State::Finished && listed.epoch >= planned;
+        Train { is_listed: finished.is_some_and(is_all), ..self }
     }
 
     /// The trial.
@@ -172,7 +182,11 @@ impl Job for Train {
     }
 
     fn seems_over(&self) -> Option<State> {
-        self.over_by_record().ok().flatten()
+        if self.is_listed && self.folder.exists() {
+            Some(State::Finished)
+        } else {
+            self.over_by_record().ok().flatten()
+        }
     }
 
     /// It is over if its record says so, or it diverged, and all its files are in order: a damaged file is made again.
@@ -191,7 +205,7 @@ impl Job for Train {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
-        let Train { trial, folder, save_every, deadline } = self;
+        let Train { trial, folder, save_every, deadline, .. } = self;
         let folder = &folder.writer(context.lease);
         let mut trainer = Trainer::new(trial, context.device)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
@@ -279,26 +293,20 @@ impl Job for Train {
     }
 
     fn note_failure(&self, lease: &Lease, message: &str) {
-        let before = self.folder.status().ok().flatten();
+        let before = self.folder.status().ok().flatten().unwrap_or_default();
         // A trial that is over stays so, whatever keeps it from being repaired now.
-        if before.as_ref().is_some_and(|status| status.state.is_over()) {
+        if before.state.is_over() {
             return;
         }
         // If that cannot be written either, the failure is at least reported.
         let _ = self.folder.writer(lease).write_status(&Status {
             state: State::Failed,
-            epoch: before.as_ref().map_or(0, |status| status.epoch),
             epochs: self.trial.settings.training.epochs,
-            best: before.as_ref().and_then(|status| status.best),
             diverged_in: None,
             message: Some(message.to_owned()),
-            probes: before.as_ref().map_or(0, |status| status.probes),
-            epoch_flops: before.as_ref().and_then(|status| status.epoch_flops),
-            majority: before.as_ref().and_then(|status| status.majority),
-            held_out: before.as_ref().and_then(|status| status.held_out),
-            test_split: before.as_ref().and_then(|status| status.test_split),
             test: None,
             updated: utc_now(),
+            ..before
         });
     }
 }
@@ -345,7 +353,7 @@ impl<'a> Probes<'a> {
             ));
         });
         let record = record.expect("the work was done");
-        match folder.append_probe(&record) {
+        match folder.add(&record) {
             Ok(()) => context.emit(Event::Probe { epoch, seconds: record.seconds.unwrap_or_default() }),
             // Such as the norms of a model that is about to diverge: training continues.
             Err(error @ StoreError::NotFinite { .. }) => context.warn(format!("no probe after epoch {epoch}: {error}")),

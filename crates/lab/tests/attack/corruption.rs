@@ -119,7 +119,7 @@ fn add_extras(dir: &Path) {
         };
         let record = SharpnessRecord { epoch: 3, samples: 5, exact: true, probes: 2, sharpness, seconds: 0.5 };
         let lease = semfocus_fixture::lease(trial.folder.path()).unwrap();
-        trial.folder.writer(&lease).append_sharpness(&record).unwrap();
+        trial.folder.writer(&lease).add(&record).unwrap();
     }
 }
 

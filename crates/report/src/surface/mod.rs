@@ -9,7 +9,7 @@ use semfocus_core::study::seed_name;
 use semfocus_figure::charts::Curve;
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness, shown_range};
 use semfocus_figure::{Figure, Interpolation, Line, Mark, Series, significant};
-use semfocus_store::{SharpnessData, SurfaceData, TrialData};
+use semfocus_store::{SharpnessData, SurfaceData, SurfaceSettings, TrialData};
 
 use crate::palette;
 use crate::pictures::{Picture, at_point, over_seeds, picture, spread};
@@ -135,7 +135,7 @@ const MAX_SHOWN: usize = 6;
 
 /// What two surfaces must have in common to be compared, apart from the draw.
 fn question(surface: &SurfaceData) -> (&str, u64, usize, u64, usize) {
-    let SurfaceData { directions, seed, grid, samples, .. } = surface;
+    let SurfaceSettings { directions, seed, grid, samples, .. } = &surface.settings;
     (directions, *seed, grid.side, grid.range.to_bits(), *samples)
 }
 
@@ -163,15 +163,16 @@ fn shown<'a, 'b>(explored: &'a [Explored<'b>]) -> Vec<(&'a Explored<'b>, &'b Sur
     best
 }
 
-fn surface(explored: &Explored, SurfaceData { grid, losses, .. }: &SurfaceData) -> Surface {
-    let rows = losses.chunks_exact(grid.side).map(<[f64]>::to_vec).collect();
+fn surface(explored: &Explored, surface: &SurfaceData) -> Surface {
+    let grid = surface.grid;
+    let rows = surface.losses.chunks_exact(grid.side).map(<[f64]>::to_vec).collect();
     Surface { name: explored.name(), range: grid.range, rows }
 }
 
 fn surface_pictures(shown: &[(&Explored, &SurfaceData)]) -> Vec<Picture> {
     let Some((first, data)) = shown.first() else { return Vec::new() };
     let surfaces: Vec<Surface> = shown.iter().map(|(explored, data)| surface(explored, data)).collect();
-    let SurfaceData { directions, samples, grid, epoch, .. } = data;
+    let SurfaceSettings { directions, samples, grid, epoch, .. } = &data.settings;
     let plane = match directions.as_str() {
         "tensor" => "two random directions, scaled to the norm of each parameter tensor",
         "filter" => "two random directions, scaled to the norm of each unit's weights",

@@ -166,7 +166,7 @@ fn shared(number: u32) -> Option<Shared> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     fn found(shared: Option<&'static str>, flock: Option<i32>, claims: Option<i32>) -> Trial {
         let error = io::Error::from_raw_os_error;

@@ -15,43 +15,27 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use semfocus_core::Allocation;
+use semfocus_core::file::MAX_TEXT;
 use serde::{Deserialize, Serialize};
 
-use super::Holder;
-use super::process::{Process, random};
 use crate::disk;
-use crate::environment::utc_now;
 use crate::files::Aside;
+use crate::process::{Holder, Process, random};
 
 /// What a claim says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
+    /// The process that made it, and when.
     #[serde(flatten)]
-    pub(crate) process: Process,
+    pub(crate) holder: Holder,
     /// Distinguishes the claims of a process.
     pub(crate) random: String,
-    /// When it was made.
-    pub(crate) since: String,
-    /// The Slurm job that the process belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) slurm_job: Option<String>,
 }
 
 impl Claim {
     /// A new claim of a process.
     pub(crate) fn new(process: Process) -> Self {
-        Claim {
-            process,
-            random: format!("{:016x}", random()),
-            since: utc_now(),
-            slurm_job: Allocation::here().job.clone(),
-        }
-    }
-
-    pub(crate) fn holder(&self) -> Holder {
-        let Claim { process, since, slurm_job, .. } = self;
-        Holder { process: process.clone(), since: since.clone(), slurm_job: slurm_job.clone() }
+        Claim { holder: Holder::new(process), random: format!("{:016x}", random()) }
     }
 }
 
@@ -121,20 +105,18 @@ impl Claims {
 
     /// What a claim says; none if it is not there or cannot be understood.
     pub(crate) fn read(&self, number: u64) -> io::Result<Option<Claim>> {
-        match disk::read(&self.path(number)) {
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bytes = disk::read(&self.path(number), MAX_TEXT)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// The process that made a claim.
+    pub(crate) fn holder(&self, number: u64) -> io::Result<Option<Holder>> {
+        Ok(self.read(number)?.map(|claim| claim.holder))
     }
 
     /// The beat of a claim as it was last written; none if there is none yet.
     pub(crate) fn beat(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
-        match disk::read(&self.beat_path(number)) {
-            Ok(beat) => Ok(Some(beat)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        disk::read(&self.beat_path(number), MAX_TEXT)
     }
 
     /// How long ago the beat of a claim, or else the claim, was written, by the clocks of both machines.
@@ -157,11 +139,11 @@ impl Claims {
         disk::write(aside.path(), &text)?;
         if let Err(error) = disk::link(aside.path(), &self.path(number)) {
             // The answer of a server may have been lost, and the claim made.
-            match disk::read(&self.path(number)) {
-                Ok(present) if present == text => {}
-                Ok(_) => return Ok(false),
+            match disk::read(&self.path(number), MAX_TEXT) {
+                Ok(Some(present)) if present == text => {}
+                Ok(Some(_)) => return Ok(false),
                 Err(_) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-                Err(_) => return Err(error),
+                _ => return Err(error),
             }
         }
         drop(aside);
@@ -229,11 +211,7 @@ impl Claims {
 fn empty_and_remove(folder: &Path) -> io::Result<()> {
     let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     for _ in 0..100 {
-        let names = match disk::list(folder) {
-            Err(error) if is_gone(&error) => return Ok(()),
-            names => names?,
-        };
-        for name in names {
+        for name in disk::list(folder)? {
             match disk::remove(&folder.join(name)) {
                 Err(error) if !is_gone(&error) => return Err(error),
                 _ => {}

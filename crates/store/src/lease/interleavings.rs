@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::Machine;
 use super::*;
 use crate::disk::{Answer, Operation, Watcher, watch};
-use crate::testing::Scratch;
+use crate::test_tools::Scratch;
 
 /// Lines that the owners write together.
 const LINES: usize = 4;
@@ -111,7 +111,7 @@ fn work(machine: &Machine, at_once: usize) -> Result<Vec<usize>, Vec<usize>> {
             Ok(Taken::Held(_)) => continue,
             Err(_) => return Err(written),
         };
-        let Hold::Claim(number, _) = lease.hold else { panic!("it uses claims") };
+        let number = lease.fence.claim.expect("it uses claims");
         for count in 0..at_once {
             let Ok(text) = files::read_text(&machine.file()) else { return Err(written) };
             let text = text.unwrap_or_default();
@@ -120,7 +120,7 @@ fn work(machine: &Machine, at_once: usize) -> Result<Vec<usize>, Vec<usize>> {
                 return Ok(written);
             }
             let _ = Claims::new(&machine.folder()).write_beat(number, count as u64);
-            match files::append(&machine.file(), &line(done + 1)) {
+            match files::append(&machine.file(), "", &line(done + 1)) {
                 Ok(()) => written.push(done + 1),
                 Err(StoreError::LostLease { .. }) => break,
                 Err(_) => return Err(written),

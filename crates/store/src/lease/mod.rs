@@ -8,15 +8,13 @@
 //! |---|---|
 //! | which of the two is used, and why | `choice.rs` |
 //! | claims, and why two owners cannot both write | `claims.rs` |
-//! | what is checked before every file that is written | `fence.rs` |
-//! | whether a process is still there | `process.rs` |
+//! | what is checked before every file that is written | [`fence`](crate::fence) |
+//! | whether a process is still there | [`process`](crate::process) |
 
 mod choice;
 mod claims;
-mod fence;
 #[cfg(test)]
 mod interleavings;
-mod process;
 #[cfg(test)]
 mod tests;
 
@@ -28,17 +26,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use semfocus_core::Allocation;
-use serde::{Deserialize, Serialize};
+use semfocus_core::file::{self, Links, MAX_TEXT};
 
 pub use choice::{Chosen, LockChoice};
-pub(crate) use fence::{Lost, fence};
-pub(crate) use process::{Process, random};
 
-use crate::environment::utc_now;
+use crate::fence::{self, Fence, Lost};
+use crate::process::{Holder, Process};
 use crate::{StoreError, disk, files};
 use claims::{Claim, Claims};
-use fence::{Fence, Kind};
 
 /// An owner whose beat has not changed for this time has died, or has lost its connection: longer than a client of NFS keeps the
 /// attributes of a file (60 s) and two beats.
@@ -49,42 +44,6 @@ const LIMIT_VARIABLE: &str = "SEMFOCUS_LEASE_SECONDS";
 
 /// Beats in the time after which an owner is given up.
 const BEATS: u32 = 6;
-
-/// The process that holds a folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    #[serde(flatten)]
-    process: Process,
-    /// When it took the folder.
-    pub since: String,
-    /// The Slurm job that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slurm_job: Option<String>,
-}
-
-impl Holder {
-    /// Number of the process.
-    pub fn pid(&self) -> u32 {
-        self.process.pid
-    }
-
-    /// The machine it runs on.
-    pub fn host(&self) -> &str {
-        &self.process.host
-    }
-
-    /// Process and machine, in words.
-    pub fn place(&self) -> String {
-        let job = self.slurm_job.as_ref().map_or(String::new(), |job| format!(" (Slurm job {job})"));
-        format!("process {} on {}{job}", self.pid(), self.host())
-    }
-}
-
-impl std::fmt::Display for Holder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} since {}", self.place(), self.since)
-    }
-}
 
 /// How this process takes folders. One value for all folders of a command: it remembers what it has seen of other owners.
 pub struct Locks {
@@ -112,14 +71,11 @@ struct Seen {
 #[derive(Debug)]
 pub struct Lease {
     fence: Arc<Fence>,
-    hold: Hold,
-}
-
-#[derive(Debug)]
-enum Hold {
-    Flock(File),
-    /// Dropping the sender ends the thread that beats.
-    Claim(u64, #[allow(dead_code, reason = "it is dropped")] Option<Sender<()>>),
+    /// The locked file; none for a claim.
+    lock: Option<File>,
+    /// Dropping it ends the thread that beats.
+    #[allow(dead_code, reason = "it is dropped")]
+    beats: Option<Sender<()>>,
 }
 
 /// What became of the wish for a lease.
@@ -192,14 +148,10 @@ impl Locks {
         let mut file = disk::open_lock(&lock_path(folder))?;
         match file.try_lock() {
             Ok(()) => {
-                let holder = Holder {
-                    process: self.process.clone(),
-                    since: utc_now(),
-                    slurm_job: Allocation::here().job.clone(),
-                };
+                let holder = Holder::new(self.process.clone());
                 let text = serde_json::to_string(&holder).expect("plain fields can be written");
                 file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()))?;
-                let lease = Lease::new(folder, root, Kind::Flock, Hold::Flock(file));
+                let lease = Lease::new(folder, root, None, Some(file), None);
                 // A process that uses claims says so before it looks for this one's name. The listing shows it.
                 look_around(folder)?;
                 if was_claimed(folder) {
@@ -224,11 +176,11 @@ impl Locks {
         let locked_by = locked_by(folder)?;
         let (mut number, mut is_from_another) = (1, locked_by.is_some());
         if let Some(highest) = listing.highest() {
-            let owner = claims.read(highest)?;
+            let owner = claims.holder(highest)?;
             if !listing.is_done(highest) {
                 let beat = claims.beat(highest)?;
                 if !self.is_gone(folder, owner.as_ref().map(|owner| &owner.process), highest, beat.as_ref()) {
-                    return Ok(Taken::Held(owner.map(|owner| owner.holder())));
+                    return Ok(Taken::Held(owner));
                 }
             }
             is_from_another |= owner.is_none_or(|owner| owner.process != self.process);
@@ -240,12 +192,12 @@ impl Locks {
             return Ok(Taken::Held(holder.clone()));
         }
         if !claims.make(number, &Claim::new(self.process.clone()))? {
-            let owner = claims.list()?.highest().map(|highest| claims.read(highest)).transpose()?.flatten();
-            return Ok(Taken::Held(owner.map(|owner| owner.holder())));
+            let owner = claims.list()?.highest().map(|highest| claims.holder(highest)).transpose()?.flatten();
+            return Ok(Taken::Held(owner));
         }
         self.seen().remove(folder);
         let beats = self.has_threads.then(|| beat_now_and_then(folder.to_owned(), number, self.limit / BEATS));
-        let lease = Lease::new(folder, root, Kind::Claim(number), Hold::Claim(number, beats));
+        let lease = Lease::new(folder, root, Some(number), None, beats);
         if is_from_another {
             std::thread::sleep(self.cache_time);
         }
@@ -333,12 +285,26 @@ fn look_around(folder: &Path) -> io::Result<()> {
 
 /// The process that holds the lock of a folder or died with it, and its text. A lock that was given up has no text.
 fn locked_by(folder: &Path) -> io::Result<Option<(Option<Holder>, Vec<u8>)>> {
-    match disk::read(&lock_path(folder)) {
-        Ok(text) if text.is_empty() => Ok(None),
-        Ok(text) => Ok(Some((serde_json::from_slice(&text).ok(), text))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    let text = disk::read(&lock_path(folder), MAX_TEXT)?.filter(|text| !text.is_empty());
+    Ok(text.map(|text| (serde_json::from_slice(&text).ok(), text)))
+}
+
+/// Refuses to go on if another process has the folder of a fence now.
+fn check(fence: &Fence) -> io::Result<()> {
+    let claims = Claims::new(&fence.folder);
+    // Whoever makes the first claim takes the folder from those that only lock it.
+    if fence.claim.is_none() && !claims.exist() {
+        return Ok(());
     }
+    let highest = claims.list()?.highest();
+    if highest == fence.claim && highest.is_some() {
+        return Ok(());
+    }
+    if fence.claim.is_some() && highest.is_none() {
+        return Err(io::Error::other("its claims were removed while this process worked on the folder"));
+    }
+    let holder = claims.holder(highest.unwrap_or(0)).ok().flatten();
+    Err(io::Error::other(Lost { folder: fence.folder.clone(), holder }))
 }
 
 /// A thread that renews the beat of a claim until the sender is dropped.
@@ -363,10 +329,11 @@ fn beat_now_and_then(folder: PathBuf, number: u64, interval: Duration) -> Sender
 }
 
 impl Lease {
-    fn new(folder: &Path, root: &Path, kind: Kind, hold: Hold) -> Self {
-        let fence = Arc::new(Fence { folder: folder.to_owned(), root: root.to_owned(), kind });
+    fn new(folder: &Path, root: &Path, claim: Option<u64>, lock: Option<File>, beats: Option<Sender<()>>) -> Self {
+        let work_folder = claim.map(|number| Claims::new(folder).work(number));
+        let fence = Arc::new(Fence { folder: folder.to_owned(), root: root.to_owned(), claim, work_folder, check });
         fence::raise(&fence);
-        Lease { fence, hold }
+        Lease { fence, lock, beats }
     }
 
     /// The folder.
@@ -376,7 +343,7 @@ impl Lease {
 
     /// Whether it is a claim, under which every file is written as a whole.
     pub fn is_claim(&self) -> bool {
-        matches!(self.hold, Hold::Claim(..))
+        self.fence.claim.is_some()
     }
 
     /// Makes sure that this is still the lease of the folder. If somebody removed the folder, another process may have made
@@ -384,7 +351,7 @@ impl Lease {
     pub fn confirm(&self) -> Result<(), StoreError> {
         let path = lock_path(self.folder());
         #[cfg(unix)]
-        if let Hold::Flock(file) = &self.hold {
+        if let Some(file) = &self.lock {
             use std::os::unix::fs::MetadataExt;
             let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
             let mine = file.metadata().map(identity).ok();
@@ -393,7 +360,7 @@ impl Lease {
                 return Err(StoreError::io("keep", &path, io::Error::other(gone)));
             }
         }
-        self.fence.check().map_err(|error| StoreError::io("keep", &path, error))
+        check(&self.fence).map_err(|error| StoreError::io("keep", &path, error))
     }
 }
 
@@ -403,11 +370,7 @@ pub(crate) fn holder(folder: &Path) -> Option<Option<Holder>> {
 }
 
 fn lock_holder(folder: &Path) -> Option<Option<Holder>> {
-    let path = lock_path(folder);
-    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        return None;
-    }
-    let mut file = File::open(path).ok()?;
+    let mut file = file::open(&lock_path(folder), File::options().read(true), Links::Refused).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
@@ -424,23 +387,17 @@ fn claim_holder(folder: &Path) -> Option<Option<Holder>> {
     let claims = Claims::new(folder);
     let listing = claims.list().ok()?;
     let highest = listing.highest().filter(|highest| !listing.is_done(*highest))?;
-    let owner = claims.read(highest).ok().flatten();
+    let owner = claims.holder(highest).ok().flatten();
     let is_alive = owner.as_ref().and_then(|owner| owner.process.is_alive());
     let is_held = is_alive.unwrap_or_else(|| claims.age(highest).is_some_and(|age| age < 2 * limit()));
-    is_held.then(|| owner.map(|owner| owner.holder()))
+    is_held.then_some(owner)
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         fence::lower(&self.fence);
-        match &self.hold {
-            Hold::Flock(file) => {
-                // A lock that was given up names nobody. Closing the file would unlock it; saying so does not hurt.
-                let _ = file.set_len(0).and_then(|()| file.unlock());
-            }
-            Hold::Claim(number, _) => {
-                let _ = Claims::new(self.folder()).release(*number);
-            }
-        }
+        // A lock that was given up names nobody. Closing the file would unlock it; saying so does not hurt.
+        let _ = self.lock.as_ref().map(|file| file.set_len(0).and_then(|()| file.unlock()));
+        let _ = self.fence.claim.map(|number| Claims::new(self.folder()).release(number));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::disk::{Answer, Operation, Watcher, watch};
-use crate::testing::Scratch;
+use crate::test_tools::Scratch;
 
 /// A machine that shares a folder with others.
 pub(super) struct Machine {
@@ -67,10 +67,7 @@ impl Machine {
 }
 
 fn number(lease: &Lease) -> u64 {
-    match lease.hold {
-        Hold::Claim(number, _) => number,
-        Hold::Flock(_) => 0,
-    }
+    lease.fence.claim.unwrap_or(0)
 }
 
 fn is_lost<T>(result: Result<T, StoreError>) -> bool {
@@ -82,7 +79,7 @@ fn an_owner_that_is_silent_for_long_loses_its_folder_and_writes_nothing_more() {
     let scratch = Scratch::new("lease-silent");
     let (one, two) = (Machine::new(&scratch, "one", true), Machine::new(&scratch, "two", true));
     let lease = one.take().unwrap();
-    files::append(&one.file(), "first\n").unwrap();
+    files::append(&one.file(), "", "first\n").unwrap();
     assert_eq!(two.holder(), "one");
     two.pass(LIMIT.as_secs() - 1);
     assert_eq!(two.holder(), "one", "its beat may come at any moment");
@@ -92,10 +89,10 @@ fn an_owner_that_is_silent_for_long_loses_its_folder_and_writes_nothing_more() {
     two.pass(LIMIT.as_secs());
     let other = two.take().unwrap();
     assert_eq!((number(&lease), number(&other)), (1, 2));
-    assert!(is_lost(lease.confirm()) && is_lost(files::append(&one.file(), "second\n")));
+    assert!(is_lost(lease.confirm()) && is_lost(files::append(&one.file(), "", "second\n")));
     assert!(is_lost(files::write_whole(&one.folder().join("status.json"), b"{}")));
     assert!(is_lost(files::set_aside(&one.file())) && is_lost(files::shorten(&one.file(), 0)));
-    files::append(&two.file(), "second\n").unwrap();
+    files::append(&two.file(), "", "second\n").unwrap();
     drop(lease);
     assert_eq!(one.holder(), "two", "giving up what is lost changes nothing");
     drop(other);
@@ -223,7 +220,7 @@ impl Watcher for Interrupts {
 fn an_owner_that_is_stopped_between_its_last_look_and_the_rename_changes_nothing() {
     type Change = fn(&Path) -> Result<(), StoreError>;
     let changes: [(&str, Change); 5] = [
-        ("append", |file| files::append(file, "third\n")),
+        ("append", |file| files::append(file, "", "third\n")),
         ("write", |file| files::write_whole(file, b"other")),
         ("cut", |file| files::shorten(file, 6)),
         ("set aside", |file| files::set_aside(file).map(|_| ())),
@@ -233,7 +230,7 @@ fn an_owner_that_is_stopped_between_its_last_look_and_the_rename_changes_nothing
         let scratch = Scratch::new(&format!("lease-stopped-{name}"));
         let (one, two) = (Machine::new(&scratch, "one", true), Machine::new(&scratch, "two", true));
         let _lease = one.take().unwrap();
-        files::append(&one.file(), "first\nsecond\n").unwrap();
+        files::append(&one.file(), "", "first\nsecond\n").unwrap();
         files::write_whole(&one.folder().join("last"), b"checkpoint").unwrap();
         let watcher = Arc::new(Interrupts { other: Mutex::new(Some(two)), leases: Mutex::default() });
         let guard = watch(&one.mount, watcher.clone());
@@ -250,12 +247,12 @@ fn a_process_that_only_locks_stops_when_another_one_uses_claims() {
     let scratch = Scratch::new("lease-mixed");
     let (locking, claiming) = (Machine::new(&scratch, "one", false), Machine::new(&scratch, "two", true));
     let lease = locking.take().unwrap();
-    files::append(&locking.file(), "first\n").unwrap();
+    files::append(&locking.file(), "", "first\n").unwrap();
     assert_eq!(claiming.holder(), "one", "the lock names it");
-    assert!(is_lost(files::append(&locking.file(), "second\n")), "it learns that the folder is used with claims");
+    assert!(is_lost(files::append(&locking.file(), "", "second\n")), "it learns that the folder is used with claims");
     drop(lease);
     let lease = claiming.take().expect("the lock is given up");
-    files::append(&claiming.file(), "second\n").unwrap();
+    files::append(&claiming.file(), "", "second\n").unwrap();
     assert_eq!(locking.holder(), "two", "from now on it uses claims, too");
     drop(lease);
     assert_eq!(number(&locking.take().unwrap()), 2);
@@ -278,15 +275,15 @@ fn files_have_the_same_bytes_whatever_the_lease_is() {
     let write = |machine: &Machine| {
         let _lease = machine.take().unwrap();
         let file = machine.file();
-        files::append(&file, "header\n1\n").unwrap();
-        files::append(&file, "2\n").unwrap();
+        files::append(&file, "", "header\n1\n").unwrap();
+        files::append(&file, "", "2\n").unwrap();
         // A process died while it wrote the third line.
         let mut text = std::fs::read_to_string(&file).unwrap();
         text += "3 hal";
         std::fs::write(&file, text).unwrap();
-        files::append(&file, "3\n").unwrap();
+        files::append(&file, "", "3\n").unwrap();
         files::shorten(&file, 9).unwrap();
-        files::append(&file, "two\n").unwrap();
+        files::append(&file, "", "two\n").unwrap();
         let aside = files::set_aside(&file).unwrap();
         assert!(!file.exists());
         files::keep_as(&aside, &file).unwrap();

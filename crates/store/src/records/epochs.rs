@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use semfocus_core::{EpochRecord, METRICS, Metrics, TrialId, fnv_1a};
 
-use crate::check::check;
+use super::table::Table;
+use crate::StoreError;
 use crate::cursor::Cursor;
-use crate::{StoreError, files};
 
 /// The version of the format that is read and written.
 const FORMAT: u32 = 4;
@@ -28,111 +28,58 @@ pub(crate) struct Recorded {
 
 /// The file `epochs.csv` of a trial.
 #[derive(Debug)]
-pub(crate) struct Epochs {
-    path: PathBuf,
-    /// The trial, for the checksums.
-    owner: String,
-}
+pub(crate) struct Epochs(Table);
 
 impl Epochs {
     pub(crate) fn new(path: PathBuf, owner: String) -> Self {
-        Epochs { path, owner }
+        Epochs(Table::new(path, owner, header(), FORMAT))
     }
 
-    /// Adds epochs, the first of which is epoch 0, after the header.
+    /// Adds epochs, the first of which is epoch 0.
     pub(crate) fn append(&self, records: &[EpochRecord]) -> Result<(), StoreError> {
-        if records.is_empty() {
-            return Ok(());
-        }
-        let is_new = Cursor::default().read(&self.path)?.iter().next().is_none();
-        let header = is_new.then(|| header() + "\n");
-        let lines = records.iter().map(|record| self.line(record) + "\n");
-        files::append(&self.path, &header.into_iter().chain(lines).collect::<String>())
+        let row =
+            |record: &EpochRecord| format!("{},{:.3},{}", reproducible_columns(record), record.seconds, record.steps);
+        self.0.append(records.iter().map(row))
     }
 
     /// All complete lines; none if there is no file.
     pub(crate) fn read(&self) -> Result<Recorded, StoreError> {
-        let mut recorded = Recorded::default();
-        for record in self.read_from(&mut Cursor::default())? {
-            match record.epoch {
-                0 => recorded.untrained = Some(record),
-                _ => recorded.epochs.push(record),
-            }
-        }
-        Ok(recorded)
+        let mut epochs = self.read_from(&mut Cursor::default())?;
+        let untrained = if epochs.is_empty() { None } else { Some(epochs.remove(0)) };
+        Ok(Recorded { untrained, epochs })
     }
 
     /// The lines that were added after the cursor, that of epoch 0 included.
     pub(crate) fn read_from(&self, cursor: &mut Cursor) -> Result<Vec<EpochRecord>, StoreError> {
-        let (header, mut records, mut is_header_unknown) = (header(), Vec::new(), false);
-        for (number, _, line) in cursor.read(&self.path)?.iter() {
-            if number == 1 {
-                is_header_unknown = line != header;
-                continue;
-            }
-            if !is_header_unknown && line.split(',').count() != header.split(',').count() {
-                return Err(self.damaged(number, "expected a number for every column"));
-            }
-            match line.rsplit(',').next().and_then(|format| format.parse().ok()) {
-                Some(FORMAT) if !is_header_unknown => {}
-                Some(format @ 1..FORMAT) => return Err(StoreError::older(&self.path, format)),
-                Some(format) if format > FORMAT => {
-                    return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
-                }
-                _ if is_header_unknown => break,
-                _ => return Err(self.damaged(number, "expected a number for every column")),
-            }
-            let record = self.record(line).map_err(|reason| self.damaged(number, &reason))?;
-            if record.epoch != number - 2 {
-                return Err(self.damaged(number, &format!("expected epoch {}", number - 2)));
-            }
-            records.push(record);
-        }
-        if is_header_unknown { Err(self.damaged(1, &format!("expected the header {header}"))) } else { Ok(records) }
+        let rows = self.0.read_from(cursor)?;
+        let read = |(row, text): (usize, String)| {
+            let record = record(&text).map_err(|reason| self.0.damaged(row, &reason))?;
+            if record.epoch == row { Ok(record) } else { Err(self.0.damaged(row, &format!("expected epoch {row}"))) }
+        };
+        rows.into_iter().map(read).collect()
     }
 
-    /// Forgets a half-written last line, and the epochs after the first `epochs`, which will be computed again. Of a file without
-    /// any line nothing is left.
+    /// Forgets a half-written last line, and the epochs after the first `epochs`, which will be computed again.
     pub(crate) fn cut(&self, epochs: usize) -> Result<(), StoreError> {
-        let mut cursor = Cursor::default();
-        let lines = cursor.read(&self.path)?;
-        // After the header and epoch 0.
-        let end = lines.iter().nth(2 + epochs).map_or(cursor.bytes(), |(_, start, _)| start);
-        let is_empty = lines.iter().nth(1).is_none();
-        files::shorten(&self.path, if is_empty { 0 } else { end })
+        self.0.cut(epochs + 1)
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
-        &self.path
+        self.0.path()
     }
+}
 
-    /// What a line says.
-    fn record(&self, line: &str) -> Result<EpochRecord, String> {
-        let mut parts = line.rsplitn(3, ',');
-        let (_, stored, text) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
-        if stored != Some(&check(&self.owner, text)) {
-            return Err("its checksum is wrong".to_owned());
-        }
-        let record = numbers(text).ok_or("expected a number for every column")?;
-        let outside = record.metrics.iter().find(|(info, value)| !info.range.contains(value));
-        if let Some((info, value)) = outside {
-            return Err(format!("{value} cannot be a {}", info.words));
-        }
-        if !(0.0..=f64::MAX).contains(&record.seconds) {
-            return Err(format!("{} cannot be a time", record.seconds));
-        }
-        Ok(record)
+/// What a line says.
+fn record(line: &str) -> Result<EpochRecord, String> {
+    let record = numbers(line).ok_or("expected a number for every column")?;
+    let outside = record.metrics.iter().find(|(info, value)| !info.range.contains(value));
+    if let Some((info, value)) = outside {
+        return Err(format!("{value} cannot be a {}", info.words));
     }
-
-    /// The line of a record.
-    fn line(&self, record: &EpochRecord) -> String {
-        let line = format!("{},{:.3},{}", reproducible_columns(record), record.seconds, record.steps);
-        format!("{line},{},{FORMAT}", check(&self.owner, &line))
+    if !(0.0..=f64::MAX).contains(&record.seconds) {
+        return Err(format!("{} cannot be a time", record.seconds));
     }
-
-    fn damaged(&self, line: usize, reason: &str) -> StoreError {
-        StoreError::damaged(&self.path, format!("line {line}: {reason}"))
-    }
+    Ok(record)
 }
 
 /// The numbers of a line, without its checksum and format; none if one is missing or cannot be read.
@@ -186,7 +133,8 @@ mod tests {
     use semfocus_core::Metric;
 
     use super::*;
-    use crate::testing::Scratch;
+    use crate::check::check;
+    use crate::test_tools::Scratch;
 
     fn record(epoch: usize) -> EpochRecord {
         let third = epoch as f64 / 3.0;

@@ -3,6 +3,8 @@
 use semfocus_core::Evaluation;
 use serde::{Deserialize, Serialize};
 
+use super::Measured;
+
 /// A line of `evaluations.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationRecord {
@@ -21,9 +23,15 @@ pub struct EvaluationRecord {
     pub seconds: f64,
 }
 
-impl EvaluationRecord {
+impl Measured for EvaluationRecord {
+    const FILE: &'static str = "evaluations.jsonl";
+
+    fn epoch(&self) -> usize {
+        self.epoch
+    }
+
     /// Whether both are about the same model and the same examples.
-    pub fn is_about_the_same(&self, other: &Self) -> bool {
+    fn is_about_the_same(&self, other: &Self) -> bool {
         (self.epoch, &self.data, self.samples) == (other.epoch, &other.data, other.samples)
     }
 }

@@ -1,7 +1,7 @@
 //! A file of JSON lines to which records are appended.
 
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
         let text = serde_json::to_string(&Line { format: FORMAT, record }).expect("plain fields can be written");
         let check = self.check(self.count()? + 1, &text);
         let fields = text.strip_suffix('}').expect("a record has fields");
-        files::append(&self.path, &format!("{fields}{CHECK}{check}\"}}\n"))
+        files::append(&self.path, "", &format!("{fields}{CHECK}{check}\"}}\n"))
     }
 
     /// Adds a record whose numbers should all be finite. JSON has no others: they could not be read again.
@@ -67,8 +67,9 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
 
     /// Number of complete lines.
     pub(crate) fn count(&self) -> Result<usize, StoreError> {
-        let bytes = files::read(&self.path)?.unwrap_or_default();
-        Ok(bytes.iter().filter(|byte| **byte == b'\n').count())
+        let mut cursor = Cursor::default();
+        cursor.read(&self.path)?;
+        Ok(cursor.lines())
     }
 
     /// The checksum of a line with this number, so that lines that are lost or exchanged are noticed.
@@ -90,9 +91,8 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
         files::shorten(&self.path, end)
     }
 
-    /// Moves the file out of the way without losing it, and gives its new name.
-    pub(crate) fn set_aside(&self) -> Result<PathBuf, StoreError> {
-        files::set_aside(&self.path)
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn lines(&self, cursor: &mut Cursor) -> Result<Vec<(u64, T)>, StoreError> {
@@ -107,11 +107,8 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
         }
         let damaged = |error: serde_json::Error| StoreError::damaged(&self.path, format!("line {number}: {error}"));
         let Version { format } = serde_json::from_str(line).map_err(damaged)?;
-        if format > FORMAT {
-            return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
-        }
-        if format < FORMAT && !line.contains(CHECK) {
-            return Err(StoreError::older(&self.path, format));
+        if format > FORMAT || (format < FORMAT && !line.contains(CHECK)) {
+            return Err(StoreError::format(&self.path, format, FORMAT));
         }
         if !self.is_checksum_right(number, line) {
             return Err(StoreError::damaged(&self.path, format!("line {number}: its checksum is wrong")));
@@ -128,7 +125,7 @@ impl<T: Serialize + DeserializeOwned> Log<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Scratch;
+    use crate::test_tools::Scratch;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     struct Record {
@@ -194,7 +191,7 @@ mod tests {
     fn other_formats_are_refused_and_are_not_damage() {
         let scratch = Scratch::new("newer");
         let log = Log::<Record>::new(scratch.path().join("records.jsonl"), "a trial".to_owned());
-        files::append(&log.path, "{\"format\":3,\"epochs\":[1]}\n").unwrap();
+        files::append(&log.path, "", "{\"format\":3,\"epochs\":[1]}\n").unwrap();
         assert!(matches!(log.read(), Err(StoreError::Newer { format: 3, .. })));
         for (line, is_older) in
             [("{\"format\":1,\"epoch\":1,\"value\":1}\n", true), ("{\"format\":2,\"epoch\":1}\n", false)]

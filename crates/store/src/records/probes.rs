@@ -3,6 +3,8 @@
 use semfocus_core::Activation;
 use serde::{Deserialize, Serialize};
 
+use super::Measured;
+
 /// The quantiles that are reported, in per cent.
 pub const QUANTILES: [f64; 11] = [0.0, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 100.0];
 
@@ -31,6 +33,22 @@ pub struct ProbeRecord {
     /// Whether examples ask at tokens. The bounds on the steepness of the loss are about the mean over the tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_at_tokens: bool,
+}
+
+impl Measured for ProbeRecord {
+    const FILE: &'static str = "probes.jsonl";
+
+    fn epoch(&self) -> usize {
+        self.epoch
+    }
+
+    fn rank(&self) -> usize {
+        self.samples
+    }
+
+    fn is_about_the_same(&self, other: &Self) -> bool {
+        self.epoch == other.epoch
+    }
 }
 
 /// What a probe found in a layer.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Measured;
+
 /// A line of `sharpness.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharpnessRecord {
@@ -20,9 +22,15 @@ pub struct SharpnessRecord {
     pub seconds: f64,
 }
 
-impl SharpnessRecord {
+impl Measured for SharpnessRecord {
+    const FILE: &'static str = "sharpness.jsonl";
+
+    fn epoch(&self) -> usize {
+        self.epoch
+    }
+
     /// Whether both are about the same model, examples and kind of differences.
-    pub fn is_about_the_same(&self, other: &Self) -> bool {
+    fn is_about_the_same(&self, other: &Self) -> bool {
         (self.epoch, self.samples, self.exact) == (other.epoch, other.samples, other.exact)
     }
 }

@@ -44,6 +44,10 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Trains `at_once` trials side by side, or as many as there are cores.
     pub(crate) fn new(args: &ExperimentArgs, at_once: Option<usize>, lab: &Lab) -> Result<Self, Error> {
+        if let Some(dir) = args.run_folder() {
+            // A run folder may come from a stranger: no links and no pipes there.
+            Store::at(&dir).description()?;
+        }
         let mut request = args.request();
         let source = args.from.as_ref().map(Source::read).transpose()?;
         if let Some(source) = &source {
@@ -60,7 +64,7 @@ impl Prepared {
         }
         let given = args.output.clone().or_else(|| args.run_folder());
         let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
-        let stored = std::fs::read(experiment_path(&dir)).ok();
+        let stored = Store::at(&dir).description()?;
         let (steps_per_epoch, data_notes) = (plan.steps_per_epoch(), plan.notes());
         let sharing = Sharing::trials(at_once, plan.trials.len());
         let (joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab, &mut planner)?;
@@ -108,7 +112,7 @@ impl Prepared {
 
     /// Whether another process has changed the experiment since it was read.
     pub(crate) fn is_outdated(&self) -> bool {
-        std::fs::read(experiment_path(&self.dir)).ok() != self.stored
+        Store::at(&self.dir).description().ok().flatten() != self.stored
     }
 
     /// What is left to do; none on devices whose speed is unknown.
@@ -128,10 +132,6 @@ impl Prepared {
         }
         Some(estimate)
     }
-}
-
-fn experiment_path(dir: &Path) -> PathBuf {
-    dir.join("experiment.toml")
 }
 
 /// A folder named after what is asked for, so that the same command finds it again, and a larger one too.

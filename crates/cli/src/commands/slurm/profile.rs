@@ -25,7 +25,8 @@ pub(super) fn find(folder: &Path, name: Option<&str>) -> Result<SlurmProfile, Er
             .into()),
         };
     };
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let text =
+        semfocus_core::file::read_text(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let found = SlurmProfile::read(&shown(&file, folder), &text, name.unwrap_or(DEFAULT))?;
     match (found, name) {
         (Some(profile), _) => Ok(profile),

@@ -95,9 +95,7 @@ impl Run {
 
 /// Seconds since a file of a run was written.
 fn age(dir: &Path) -> u64 {
-    let trials = std::fs::read_dir(dir.join("trials")).into_iter().flatten().filter_map(Result::ok);
-    let files = trials.map(|trial| trial.path().join("status.json")).chain([dir.join("experiment.toml")]);
-    let written = files.filter_map(|file| file.metadata().ok()?.modified().ok()).max();
+    let written = Store::at(dir).last_written();
     let age = written.and_then(|written| SystemTime::now().duration_since(written).ok());
     age.map_or(0, |age| age.as_secs())
 }

@@ -4,10 +4,10 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
-use semfocus_core::fnv_1a;
+use semfocus_core::{Allocation, fnv_1a};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::host;
+use crate::environment::{host, utc_now};
 
 /// A process, named so that no other one on any machine has the same name, not even after a restart of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +84,47 @@ impl Process {
     }
 }
 
+/// The process that holds a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    #[serde(flatten)]
+    pub(crate) process: Process,
+    /// When it took the folder.
+    pub since: String,
+    /// The Slurm job that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_job: Option<String>,
+}
+
+impl Holder {
+    /// A process that takes a folder now.
+    pub(crate) fn new(process: Process) -> Self {
+        Holder { process, since: utc_now(), slurm_job: Allocation::here().job.clone() }
+    }
+
+    /// Number of the process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// The machine it runs on.
+    pub fn host(&self) -> &str {
+        &self.process.host
+    }
+
+    /// Process and machine, in words.
+    pub fn place(&self) -> String {
+        let job = self.slurm_job.as_ref().map_or(String::new(), |job| format!(" (Slurm job {job})"));
+        format!("process {} on {}{job}", self.pid(), self.host())
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} since {}", self.place(), self.since)
+    }
+}
+
 /// What is known about a process number of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
@@ -140,7 +181,8 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 

@@ -14,21 +14,7 @@ pub(crate) fn lease(folder: &Path) -> Lease {
 
 /// The status of a trial of three epochs.
 pub(crate) fn status(state: State, epoch: usize) -> Status {
-    Status {
-        state,
-        epoch,
-        epochs: 3,
-        best: None,
-        diverged_in: None,
-        message: None,
-        probes: 0,
-        epoch_flops: None,
-        majority: None,
-        held_out: None,
-        test_split: None,
-        test: None,
-        updated: "now".to_owned(),
-    }
+    Status { state, epoch, epochs: 3, updated: "now".to_owned(), ..Status::default() }
 }
 
 /// A folder of its own for a test, removed in the end.
