@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::random::{Key, fnv_1a};
 
 /// The id of a trial: a hash of the settings that determine its results, written as 16 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrialId(u64);
 
 impl TrialId {

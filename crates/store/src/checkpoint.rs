@@ -83,14 +83,7 @@ pub enum Refused {
         "it has format version {0}, and this program reads version {FORMAT_VERSION}; use the version that wrote it"
     )]
     Version(u32),
-    #[error("it is cut off or no SafeTensors file ({0})")]
-    NotSafeTensors(String),
-    #[error("it was not written by semfocus")]
-    Foreign,
-    #[error("its checksum is wrong: it was damaged")]
-    Checksum,
-    #[error("it belongs to trial {0}, which has other settings")]
-    OtherTrial(String),
+    /// It is damaged, or another file than it should be.
     #[error("{0}")]
     Contents(String),
 }
@@ -176,28 +169,33 @@ impl Checkpoint {
 
     /// Reads the bytes of a file.
     pub fn from_bytes(bytes: &[u8], trial: Option<TrialId>) -> Result<Self, Refused> {
-        let not_safetensors = |error: safetensors::SafeTensorError| Refused::NotSafeTensors(error.to_string());
+        let contents = |reason: &str| Refused::Contents(reason.to_owned());
+        let damaged = || contents("its checksum is wrong: it was damaged");
+        let not_safetensors = |error: safetensors::SafeTensorError| {
+            Refused::Contents(format!("it is cut off or no SafeTensors file ({error})"))
+        };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(not_safetensors)?;
-        let metadata = header.metadata().as_ref().and_then(|entries| entries.get(METADATA)).ok_or(Refused::Foreign)?;
+        let metadata = header.metadata().as_ref().and_then(|entries| entries.get(METADATA));
+        let metadata = metadata.ok_or_else(|| contents("it was not written by semfocus"))?;
         // A later version may have other fields.
-        let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| Refused::Checksum)?;
+        let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| damaged())?;
         match version.get("format_version").and_then(serde_json::Value::as_u64) {
             Some(version) if version != u64::from(FORMAT_VERSION) => {
                 return Err(Refused::Version(u32::try_from(version).unwrap_or(u32::MAX)));
             }
             _ => {}
         }
-        let mut metadata: Metadata = serde_json::from_str(metadata).map_err(|_| Refused::Checksum)?;
+        let mut metadata: Metadata = serde_json::from_str(metadata).map_err(|_| damaged())?;
         let stored = std::mem::take(&mut metadata.checksum);
         let mut views = tensors.tensors();
         views.sort_by(|(one, _), (other, _)| one.cmp(other));
         if stored != checksum(&metadata, views.iter().map(|(name, view)| (name.as_str(), view))) {
-            return Err(Refused::Checksum);
+            return Err(damaged());
         }
-        let id: TrialId = metadata.trial.parse().map_err(|_| Refused::Checksum)?;
+        let id: TrialId = metadata.trial.parse().map_err(|_| damaged())?;
         if trial.is_some_and(|expected| expected != id) {
-            return Err(Refused::OtherTrial(metadata.trial));
+            return Err(contents(&format!("it belongs to trial {id}, which has other settings")));
         }
         let values = |(name, view): (String, TensorView<'_>)| {
             if view.dtype() != Dtype::F32 {

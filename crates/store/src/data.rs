@@ -19,7 +19,7 @@ pub struct RunData {
 }
 
 /// What is known of a trial.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TrialData {
     /// Which trial it is.
     pub entry: IndexEntry,
@@ -99,24 +99,7 @@ pub struct SharpnessData {
 impl TrialData {
     /// A trial that has not begun.
     pub fn new(entry: IndexEntry) -> Self {
-        TrialData {
-            entry,
-            settings: None,
-            state: State::Waiting,
-            untrained: None,
-            curve: Vec::new(),
-            steps: None,
-            epoch_flops: None,
-            majority: None,
-            held_out: None,
-            test_split: None,
-            test_accuracy: None,
-            updated: None,
-            probes: Vec::new(),
-            surfaces: Vec::new(),
-            sharpness: Vec::new(),
-            environment: None,
-        }
+        TrialData { entry, ..TrialData::default() }
     }
 
     /// Takes over how far training is.

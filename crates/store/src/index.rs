@@ -10,7 +10,7 @@ use crate::check::check;
 use crate::{StoreError, files};
 
 /// A line of `trials.csv`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexEntry {
     /// Name of the trial's folder.
     pub id: TrialId,
