@@ -28,6 +28,7 @@
 //! Inside: arguments become jobs, events become progress on the terminal, values become text or JSON. No science.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod commands;
 mod costs;
 mod damage;
@@ -52,7 +53,7 @@ pub use burn;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use semfocus_lab::{Device, Part};
 use semfocus_nn::InstructionSet;
-use talk::{Colour, PlainText, say};
+use talk::{ByLine, Colour, plain, say};
 pub use {semfocus_nn as nn, semfocus_tasks as tasks};
 
 /// A laboratory with its command line.
@@ -82,7 +83,7 @@ impl Lab {
             say!("error: {error}");
             return ExitCode::from(Exit::WrongUsage.code());
         }
-        let mut out = PlainText::new(BufWriter::new(io::stdout().lock()));
+        let mut out = ByLine::new(BufWriter::new(io::stdout().lock()), plain);
         let result = run(cli, &self.0, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Error::from));
         let exit = result.unwrap_or_else(|error| match error {
             // The reader has seen enough: `semfocus list mechanisms | head -1` is not a failure.
@@ -128,6 +129,7 @@ enum Command {
     /// Ctrl-C, and after any signal outside Slurm. Trials that diverge are results, and no failure of a worker.
     Work(commands::work::Args),
     /// Run an experiment on a cluster: submit workers, see how far they are, cancel them
+    #[command(subcommand)]
     Slurm(commands::slurm::Args),
     /// Show the progress of a run, or list all runs
     Status(commands::status::Args),
@@ -138,6 +140,7 @@ enum Command {
     /// Write figures, tables and a page that says what a run shows
     Report(commands::report::Args),
     /// Keep the record of the study: data of runs, and pages made from them
+    #[command(subcommand)]
     Record(commands::record::Args),
     /// Show everything about one trial
     Show(commands::show::Args),
@@ -146,18 +149,21 @@ enum Command {
     /// Print what a trained model predicts for sequences of token ids
     Predict(commands::predict::Args),
     /// List experiments, runs, settings, mechanisms or tasks
+    #[command(subcommand)]
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
+    #[command(subcommand)]
     Data(commands::data::Args),
     /// Measure the attention of trained models: scores, kept keys, norms
-    Probe(commands::probe::Args),
+    Probe(commands::measure::probe::Args),
     /// Evaluate the loss around trained models
-    Landscape(commands::landscape::Args),
+    Landscape(commands::measure::landscape::Args),
     /// Measure how curved the loss is at trained models
-    Sharpness(commands::sharpness::Args),
+    Sharpness(commands::measure::sharpness::Args),
     /// Evaluate trained models on other data, such as longer sequences: semfocus evaluate RUN data.length=80
-    Evaluate(commands::evaluate::Args),
+    Evaluate(commands::measure::evaluate::Args),
     /// Compute when the theory favours top-k attention
+    #[command(subcommand)]
     Theory(commands::theory::Args),
     /// Measure the time of training and evaluation steps
     Bench(commands::bench::Args),
@@ -210,30 +216,29 @@ impl Exit {
 
 fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     match cli.command {
-        Command::Run(args) => return commands::run::run(&args, lab, out),
-        Command::Work(args) => return commands::work::run(&args, lab),
-        Command::Slurm(args) => return commands::slurm::run(&args, lab, out),
-        Command::Study(args) => return commands::study::run(&args, lab, out),
-        Command::Status(args) => return commands::status::run(&args, out),
-        Command::Compare(args) => return commands::compare::run(&args, out),
-        Command::Explain(args) => return commands::explain::run(&args, out),
-        Command::Report(args) => return commands::report::run(&args, out),
-        Command::Record(args) => return commands::record::run(&args, lab, out),
-        Command::Show(args) => return commands::show::run(&args, out),
-        Command::Verify(args) => return commands::verify::run(&args, lab, out),
-        Command::Predict(args) => commands::predict::run(&args, lab, out)?,
-        Command::List(args) => commands::list::run(&args, lab, out)?,
-        Command::Data(args) => commands::data::run(&args, lab, out)?,
-        Command::Probe(args) => return commands::probe::run(&args, lab, out),
-        Command::Landscape(args) => return commands::landscape::run(&args, lab, out),
-        Command::Sharpness(args) => return commands::sharpness::run(&args, lab, out),
-        Command::Evaluate(args) => return commands::evaluate::run(args, lab, out),
-        Command::Theory(args) => commands::theory::run(&args, out)?,
-        Command::Bench(args) => commands::bench::run(&args, lab, out)?,
-        Command::Completions(args) => commands::shell::completions(&args, Cli::command(), lab, out)?,
-        Command::Man(args) => commands::shell::man(&args, Cli::command(), out)?,
+        Command::Run(args) => commands::run::run(&args, lab, out),
+        Command::Work(args) => commands::work::run(&args, lab),
+        Command::Slurm(args) => commands::slurm::run(&args, lab, out),
+        Command::Study(args) => commands::study::run(&args, lab, out),
+        Command::Status(args) => commands::status::run(&args, out),
+        Command::Compare(args) => commands::compare::run(&args, out),
+        Command::Explain(args) => commands::explain::run(&args, out),
+        Command::Report(args) => commands::report::run(&args, out),
+        Command::Record(args) => commands::record::run(&args, lab, out),
+        Command::Show(args) => commands::show::run(&args, out),
+        Command::Verify(args) => commands::verify::run(&args, lab, out),
+        Command::Predict(args) => commands::predict::run(&args, lab, out),
+        Command::List(args) => commands::list::run(&args, lab, out),
+        Command::Data(args) => commands::data::run(&args, lab, out),
+        Command::Probe(args) => commands::measure::probe::run(&args, lab, out),
+        Command::Landscape(args) => commands::measure::landscape::run(&args, lab, out),
+        Command::Sharpness(args) => commands::measure::sharpness::run(&args, lab, out),
+        Command::Evaluate(args) => commands::measure::evaluate::run(args, lab, out),
+        Command::Theory(args) => commands::theory::run(&args, out),
+        Command::Bench(args) => commands::bench::run(&args, lab, out),
+        Command::Completions(args) => commands::shell::completions(&args, Cli::command(), lab, out),
+        Command::Man(args) => commands::shell::man(&args, Cli::command(), out),
     }
-    Ok(Exit::Done)
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use semfocus_core::{Experiment, Measurement};
 use semfocus_lab::jobs::jobs;
-use semfocus_lab::{ChosenModels, Lab, ModelRef};
+use semfocus_lab::{ChosenModels, Lab};
 use semfocus_store::Store;
 use toml::Value;
 
@@ -54,12 +54,6 @@ pub(crate) fn models(measurement: &Measurement, lab: &Lab, store: &Store) -> Res
     let mut chosen = ChosenModels::default();
     chosen.of_run(lab, store, measurement.models())?;
     Ok(chosen)
-}
-
-/// Says which trials are left out, and gives the models of the others.
-pub(crate) fn announced(ChosenModels { models, skipped }: ChosenModels) -> Vec<ModelRef> {
-    skipped.iter().for_each(|skipped| say!("{skipped}"));
-    models
 }
 
 /// Whether workers would find something to measure in a run whose trials are over. No model is loaded.

@@ -1,19 +1,22 @@
 //! Which trained models a command is about.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_core::measurement::{Count, ModelChoice};
-use semfocus_core::{MechanismList, Point};
+use semfocus_core::study::seed_name;
+use semfocus_core::{MechanismList, Point, TrialSettings};
 use semfocus_lab::{ChosenModels, Lab, ModelRef};
-use semfocus_store::{Locks, Store, TrialReader};
+use semfocus_store::{Locks, Store, StoreError, TrialReader};
 use serde::Serialize;
 
 use crate::execute::Execution;
 use crate::locks::LockArg;
-use crate::measure::announced;
 use crate::signals::stop_on_signals;
+use crate::talk::say;
+use crate::text::rows_by_point;
 use crate::{DeviceArg, Error, Exit};
 
 /// A mechanism and, in a grid, the point: `topk:3, activation = relu`.
@@ -26,6 +29,12 @@ pub(crate) fn mechanism_width<'a>(names: impl Iterator<Item = &'a String>) -> us
     names.map(|name| name.chars().count()).max().unwrap_or(0).max("mechanism".len())
 }
 
+/// Says which trials are left out, and gives the models of the others.
+pub(crate) fn announced(ChosenModels { models, skipped }: ChosenModels) -> Vec<ModelRef> {
+    skipped.iter().for_each(|skipped| say!("{skipped}"));
+    models
+}
+
 /// What was measured on a model, as JSON.
 #[derive(Serialize)]
 pub(crate) struct Entry<R> {
@@ -36,16 +45,37 @@ pub(crate) struct Entry<R> {
     pub(crate) seed: u64,
     #[serde(flatten)]
     pub(crate) record: R,
+    #[serde(skip)]
+    pub(crate) settings: TrialSettings,
 }
 
 impl<R> Entry<R> {
-    /// The record of a model, if there is one.
-    pub(crate) fn new(model: &ModelRef, record: Option<R>) -> Result<Self, Error> {
+    /// What is on record for a model.
+    pub(crate) fn new(model: &ModelRef, record: Result<Option<R>, StoreError>) -> Result<Self, Error> {
         let ModelRef { folder, settings, point, .. } = model.clone();
-        let record = record.ok_or_else(|| format!("{} has no such record", folder.path().display()))?;
-        let (trial, mechanism) = (folder.path().to_owned(), settings.mechanism);
-        Ok(Entry { trial, mechanism, point, seed: settings.seed, record })
+        let record = record?.ok_or_else(|| format!("{} has no such record", folder.path().display()))?;
+        let (trial, mechanism, seed) = (folder.path().to_owned(), settings.mechanism.clone(), settings.seed);
+        Ok(Entry { trial, mechanism, point, seed, record, settings })
     }
+}
+
+/// Writes a table of models: mechanism, seed, and what `row` says of the record.
+pub(crate) fn table<R>(
+    out: &mut dyn Write,
+    entries: &[Entry<R>],
+    head: &str,
+    row: impl Fn(&R) -> String,
+) -> Result<(), Error> {
+    let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
+    writeln!(out, "{:width$}  {:>4}  {head}", "mechanism", "seed")?;
+    rows_by_point(
+        out,
+        entries,
+        |entry| &entry.point,
+        |out, Entry { mechanism, seed, record, .. }| {
+            Ok(writeln!(out, "{mechanism:width$}  {:>4}  {}", seed_name(*seed), row(record))?)
+        },
+    )
 }
 
 /// Which models, on the command line.
@@ -67,6 +97,9 @@ pub(crate) struct ModelArgs {
     pub(crate) device: DeviceArg,
     #[command(flatten)]
     lock: LockArg,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 impl ModelArgs {

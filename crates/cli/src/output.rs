@@ -8,9 +8,9 @@ use clap::Args as ClapArgs;
 use semfocus_store::files::Aside;
 use serde::Serialize;
 
-use crate::Error;
 use crate::screen::text_width;
-use crate::talk::say;
+use crate::talk::{ByLine, say};
+use crate::{Error, Exit};
 
 /// Version of the JSON that commands print; `docs/json.md` describes it. Fields may be added without a new version.
 const SCHEMA: u32 = 1;
@@ -22,70 +22,34 @@ pub(crate) fn emit<T: Serialize + ?Sized>(
     json: bool,
     value: &T,
     print: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<Exit, Error> {
     if !json {
-        return print(out);
+        return print(out).map(|()| Exit::Done);
     }
     let mut text = serde_json::to_string_pretty(value)?;
     if text.starts_with('[') {
         text = format!("{{\n  \"list\": {}\n}}", text.replace('\n', "\n  "));
     }
     let fields = text.strip_prefix("{\n").ok_or("a result is an object or a list")?;
-    Ok(writeln!(out, "{{\n  \"schema\": {SCHEMA},\n{fields}")?)
+    writeln!(out, "{{\n  \"schema\": {SCHEMA},\n{fields}")?;
+    Ok(Exit::Done)
 }
 
-/// Cuts lines that would fill a terminal. Files and pipes get them whole.
-struct ForTerminal<'a> {
-    out: &'a mut dyn Write,
-    /// Characters of a line; none if there is no terminal.
-    room: Option<usize>,
-    column: usize,
-    is_cut: bool,
-}
-
-impl<'a> ForTerminal<'a> {
-    fn new(out: &'a mut dyn Write) -> Self {
-        let room = io::stdout().is_terminal().then(|| 3 * text_width() - 1);
-        ForTerminal { out, room, column: 0, is_cut: false }
-    }
-
-    /// Says, below the lines, whether something was left out.
-    fn finish(self) -> io::Result<()> {
-        self.out.flush()?;
-        if self.is_cut {
-            say!("note: long lines are cut off; `-o FILE` or a pipe gets them whole");
+/// The text with lines of at most `room` characters, and whether that cut any.
+fn cut(text: &str, room: usize) -> (String, bool) {
+    let mut is_cut = false;
+    let mut short = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        match line.trim_end_matches('\n').char_indices().nth(room) {
+            Some((end, _)) => {
+                is_cut = true;
+                short += &line[..end];
+                short += "…\n";
+            }
+            None => short += line,
         }
-        Ok(())
     }
-}
-
-impl Write for ForTerminal<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(room) = self.room else { return self.out.write(bytes) };
-        let mut kept = Vec::with_capacity(bytes.len());
-        for &byte in bytes {
-            let is_continuation = byte & 0xc0 == 0x80;
-            match byte {
-                b'\n' => self.column = 0,
-                _ if is_continuation && self.column <= room => {}
-                _ => self.column += 1,
-            }
-            if self.column == room + 1 && !is_continuation {
-                kept.extend("…".bytes());
-                self.is_cut = true;
-                self.column += 1;
-            }
-            if self.column <= room {
-                kept.push(byte);
-            }
-        }
-        self.out.write_all(&kept)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
+    (short, is_cut)
 }
 
 /// Writes a file as a whole: a reader never sees a part of it, and a failure leaves what was there. An existing file with
@@ -136,15 +100,25 @@ impl OutputArgs {
         &self,
         out: &mut dyn Write,
         write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Exit, Error> {
         match &self.output {
-            Some(path) => write_file(path, self.force, write),
+            Some(path) => write_file(path, self.force, write)?,
+            None if !io::stdout().is_terminal() => write(out)?,
             None => {
-                let mut out = ForTerminal::new(out);
-                write(&mut out)?;
-                Ok(out.finish()?)
+                let (room, mut is_cut) = (3 * text_width() - 1, false);
+                let mut lines = ByLine::new(&mut *out, |text: &str| {
+                    let (short, was_cut) = cut(text, room);
+                    is_cut |= was_cut;
+                    short
+                });
+                write(&mut lines)?;
+                lines.flush()?;
+                if is_cut {
+                    say!("note: long lines are cut off; `-o FILE` or a pipe gets them whole");
+                }
             }
         }
+        Ok(Exit::Done)
     }
 }
 
@@ -158,13 +132,8 @@ mod tests {
 
     #[test]
     fn only_long_lines_are_cut() {
-        let mut kept = Vec::new();
-        let mut out = ForTerminal { out: &mut kept, room: Some(4), column: 0, is_cut: false };
-        for piece in ["abcd\nabc", "de", "fgh\né", "éééé\n"] {
-            out.write_all(piece.as_bytes()).unwrap();
-        }
-        assert!(out.is_cut);
-        assert_eq!(String::from_utf8(kept).unwrap(), "abcd\nabcd…\néééé…\n");
+        assert_eq!(cut("abcd\nabcdefgh\nééééé\n", 4), ("abcd\nabcd…\néééé…\n".to_owned(), true));
+        assert_eq!(cut("abcd\n\nab", 4), ("abcd\n\nab".to_owned(), false));
     }
 
     #[test]

@@ -92,35 +92,38 @@ impl Colour {
     }
 }
 
-/// Passes on complete lines as [`plain`] text.
-pub(crate) struct PlainText<W: Write> {
+/// Passes on complete lines, changed.
+pub(crate) struct ByLine<W: Write, F: FnMut(&str) -> String> {
     inner: W,
+    change: F,
     /// A line that is not complete yet.
     pending: Vec<u8>,
 }
 
-impl<W: Write> PlainText<W> {
-    pub(crate) fn new(inner: W) -> Self {
-        PlainText { inner, pending: Vec::new() }
+impl<W: Write, F: FnMut(&str) -> String> ByLine<W, F> {
+    pub(crate) fn new(inner: W, change: F) -> Self {
+        ByLine { inner, change, pending: Vec::new() }
+    }
+
+    fn pass_on(&mut self) -> io::Result<()> {
+        let text = (self.change)(&String::from_utf8_lossy(&std::mem::take(&mut self.pending)));
+        self.inner.write_all(text.as_bytes())
     }
 }
 
-impl<W: Write> Write for PlainText<W> {
+impl<W: Write, F: FnMut(&str) -> String> Write for ByLine<W, F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
         if end > 0 {
             self.pending.extend(&bytes[..end]);
-            let text = plain(&String::from_utf8_lossy(&self.pending));
-            self.pending.clear();
-            self.inner.write_all(text.as_bytes())?;
+            self.pass_on()?;
         }
         self.pending.extend(&bytes[end..]);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let text = plain(&String::from_utf8_lossy(&std::mem::take(&mut self.pending)));
-        self.inner.write_all(text.as_bytes())?;
+        self.pass_on()?;
         self.inner.flush()
     }
 }
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_cut_at_lines_only() {
-        let mut out = PlainText::new(Vec::new());
+        let mut out = ByLine::new(Vec::new(), plain);
         for piece in ["one\u{1b}", "[2J\ntw", "o é".split_at(2).0, "é\n", "end"] {
             out.write_all(piece.as_bytes()).unwrap();
         }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use common::{SMALL, Scratch, semfocus, semfocus_with_input, trials};
 use serde_json::Value;
 
@@ -16,17 +18,20 @@ fn every_field_is_documented() {
     let file = scratch.file("small.toml", SMALL);
     let dir = scratch.path("run");
     let run = ["run", &file, "-o", &dir, "--epochs", "2", "--json", "--quiet"];
-    let check = |title: &str, arguments: &[&str], input: &str| {
+    let mut printed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut check = |title: &str, arguments: &[&str], input: &str| {
         let output = semfocus_with_input(arguments, input);
         assert_eq!(output.code, 0, "{title}: {}", output.stderr);
         let value: Value = serde_json::from_str(&output.stdout).unwrap();
         assert!(output.stdout.starts_with("{\n  \"schema\": 1,\n"), "{title}: {}", output.stdout);
-        let fields = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        let entries = value.get("list").map_or(Vec::new(), |list| fields(&list[0]));
+        let entries = value.get("list").map_or(&[][..], |list| list.as_array().unwrap());
         let section = section(title);
-        for field in fields(&value).iter().chain(&entries).filter(|field| *field != "schema") {
-            assert!(section.contains(&format!("`{field}`")), "docs/json.md, {title}: `{field}` is missing");
+        for object in [&value].into_iter().chain(entries) {
+            for field in object.as_object().unwrap().keys().filter(|field| *field != "schema") {
+                assert!(section.contains(&format!("`{field}`")), "docs/json.md, {title}: `{field}` is missing");
+            }
         }
+        add_fields(&value, printed.entry(title.to_owned()).or_default());
     };
     check("run", &run, "");
     check("run", &[&run[..], &["--dry-run"]].concat(), "");
@@ -44,6 +49,7 @@ fn every_field_is_documented() {
     check("report", &["report", &dir, "--json"], "");
     check("verify", &["verify", &dir, "--json"], "");
     check("predict", &["predict", &trial, "--json"], "0 1 1\n");
+    check("predict", &["predict", &trial, "--per-token", "--json"], "0 1 1\n");
     check("probe", &["probe", &dir, "--samples", "5", "--json"], "");
     check("landscape", &["landscape", &dir, "--grid", "3", "--samples", "10", "--json"], "");
     check("sharpness", &["sharpness", &dir, "--samples", "10", "--probes", "2", "--json"], "");
@@ -60,4 +66,44 @@ fn every_field_is_documented() {
     }
     let line = semfocus(&["data", "generate", "parity", "-n", "1", "--json"]).stdout;
     assert!(serde_json::from_str::<Value>(&line).unwrap().get("schema").is_none());
+    // The other way round: what the page names is a field that was printed, at any depth.
+    let name = regex::Regex::new("`([a-z][a-z0-9_]*)`").unwrap();
+    let unknown = printed.iter().map(|(title, printed)| {
+        let section = section(title);
+        let named: BTreeSet<&str> = name.captures_iter(&section).map(|found| found.get(1).unwrap().as_str()).collect();
+        let unknown: Vec<&str> = named.into_iter().filter(|name| !printed.contains(*name)).collect();
+        (title.as_str(), unknown.join(" "))
+    });
+    let unknown: Vec<(&str, String)> = unknown.filter(|(_, names)| !names.is_empty()).collect();
+    let expected: Vec<(&str, String)> =
+        NOT_PRINTED.iter().map(|(title, names)| (*title, (*names).to_owned())).collect();
+    assert_eq!(unknown, expected, "docs/json.md: no field has these names");
+}
+
+/// Words on the page that are not fields, such as the names of commands, and fields that need what this test does not have: a
+/// trial that failed or began with stored weights, a speed-up, a task with several questions, a submission to a cluster.
+const NOT_PRINTED: &[(&str, &str)] = &[
+    ("compare", "null run"),
+    ("data show", "at class distribution questions weight"),
+    ("explain", "kind null value"),
+    ("run", "compare message"),
+    ("show", "null trial weights"),
+    (
+        "slurm status",
+        "cluster command cpus elapsed_seconds folder job jobs node null open_tasks reason report_job report_state states status \
+         submitted task tasks time_seconds workers",
+    ),
+    ("status without a run", "compare"),
+];
+
+/// The names of all fields of a value and of the values in it.
+fn add_fields(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            names.insert(name.clone());
+            add_fields(value, names);
+        }),
+        Value::Array(values) => values.iter().for_each(|value| add_fields(value, names)),
+        _ => {}
+    }
 }

@@ -9,7 +9,9 @@ fn table_names_every_mechanism_within_80_columns() {
     let output = semfocus(&["list", "mechanisms"]);
     assert_eq!(output.code, 0);
     let text = output.stdout;
-    let starts: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+    let (table, count) = text.trim_end().rsplit_once("\n\n").unwrap();
+    let starts: Vec<&str> = table.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(count, format!("{} mechanisms", starts.len() - 1));
     let forms: Vec<&str> = starts.iter().map(|line| line.split_whitespace().next().unwrap()).collect();
     let listed: serde_json::Value = serde_json::from_str(&semfocus(&["list", "mechanisms", "--json"]).stdout).unwrap();
     let listed = listed["list"].as_array().unwrap().iter().map(|entry| entry["form"].as_str().unwrap());
@@ -61,4 +63,26 @@ fn wrong_usage_exits_with_2_and_talks_on_stderr() {
         assert!(output.stdout.is_empty());
         assert!(!output.stderr.is_empty());
     }
+}
+
+#[test]
+fn lists_can_be_searched() {
+    let found = |arguments: &[&str], field: &str| -> Vec<String> {
+        let output = semfocus(&[&["list"], arguments, &["--json"]].concat());
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
+        let value: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        value["list"].as_array().unwrap().iter().map(|entry| entry[field].as_str().unwrap().to_owned()).collect()
+    };
+    let lr = found(&["settings", "lr"], "path");
+    assert_eq!(lr[0], "training.learning_rate", "a name from elsewhere");
+    assert!(lr[1..].iter().all(|path| path.starts_with("training.lr_factor.")), "{lr:?}");
+    let rates = found(&["settings", "LEARNING RATE"], "path");
+    assert!(rates.contains(&"training.decay".to_owned()), "in the meaning, in any capitals: {rates:?}");
+    let topk = found(&["mechanisms", "topk"], "name");
+    assert!(topk.contains(&"topk".to_owned()) && !topk.contains(&"banded".to_owned()), "{topk:?}");
+    assert_eq!(found(&["mechanisms", "bandde"], "name"), ["banded"], "a slip");
+    assert_eq!(found(&["tasks", "parity"], "name"), ["parity"]);
+    let nothing = semfocus(&["list", "settings", "quicksilver"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (1, ""));
+    assert_eq!(nothing.stderr, "error: no setting has `quicksilver` in its name or description\n");
 }

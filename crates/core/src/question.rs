@@ -10,8 +10,11 @@
 
 use std::sync::Arc;
 
-/// Which row of a sequence answers a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+use serde::Serialize;
+
+/// Which row of a sequence answers a question. In JSON the position, or null for the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(untagged)]
 pub enum At {
     /// The mean over all tokens that the model sees, padding and global tokens included.
     Mean,
@@ -19,21 +22,24 @@ pub enum At {
     Token(u32),
 }
 
-/// The right answer to a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The right answer to a question. In JSON the field `class` or `distribution`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Target {
     /// One class.
     Class(u16),
     /// A probability for every class: this row of the [distributions](Questions::distribution).
+    #[serde(rename = "distribution")]
     Soft(u32),
 }
 
 /// One question of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Question {
     /// The row that answers it.
     pub at: At,
     /// The right answer.
+    #[serde(flatten)]
     pub target: Target,
     /// How much it counts in the loss: 0 or more, usually 1.
     pub weight: f32,

@@ -63,10 +63,8 @@ fn values_that_are_wrong() {
     assert_eq!(message("banded:width=6"), "`banded` has no value `width`; it takes `w`, e.g. `banded:5`");
     assert_eq!(message("moba:8"), "`8` in `moba:8` has no key; `moba` takes `block` and `k`, e.g. `moba:block=8,k=2`");
     assert_eq!(message("moba:k=2"), "`moba` needs `block` (the number of keys in a block), e.g. `moba:block=8,k=2`");
-    assert!(message("topk:5,ties=last").contains("`last` in `topk:5,ties=last` is not `first` or `random`"));
-    assert!(message("entmax:learnt").contains("is not a number or `learned`"));
-    assert!(message("topp:1.5").contains("must be at most 1"));
-    assert!(message("temperature:3,entropy=5").contains("a factor and an entropy do not go together"));
+    let values = ["topk:5,ties=last", "entmax:learnt", "topp:1.5", "temperature:3,entropy=5"].map(message);
+    insta::assert_snapshot!("values-refused", values.join("\n"));
     for huge in ["topk:1000001", "topk:99999999999999999999999999"] {
         let limit =
             "must be at most 1000000 (the number of kept keys; more than a sequence is long makes no difference)";
@@ -80,9 +78,8 @@ fn schedules_are_written_in_the_usual_spelling() {
     let read = |text: &str| registry.schedule(text).map(|schedule| schedule.to_string()).map_err(|e| e.to_string());
     assert_eq!(read("topk:05").unwrap(), "topk:5");
     assert_eq!(read(" full@0, topk:05/full@10 ").unwrap(), "full@0,topk:5/full@10");
-    assert!(read("full@0,tpok:5@10").unwrap_err().contains("did you mean `topk:5`?"));
-    assert!(read("topk:5/topk:05").unwrap_err().contains("write `topk:5`"));
-    assert!(read("topk:0").unwrap_err().contains("must be at least 1"));
+    let refused = ["full@0,tpok:5@10", "topk:5/topk:05", "topk:0"].map(|text| read(text).unwrap_err());
+    insta::assert_snapshot!("schedules-refused", refused.join("\n"));
     assert_eq!(
         registry.parse("full/topk:5").unwrap_err().to_string(),
         "`full/topk:5` changes between blocks or during training, which is not possible here; write one mechanism"

@@ -199,7 +199,7 @@ pub struct TrivialRule {
 }
 
 /// Describes a task, and knows how to build it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TaskInfo {
     /// Name on the command line and in experiment files.
     pub name: &'static str,
@@ -212,6 +212,7 @@ pub struct TaskInfo {
     /// The values that it takes, in the order in which they are written.
     pub parameters: &'static [Parameter],
     /// Builds the task from values that have been checked against `parameters`, or says why they do not go together.
+    #[serde(skip)]
     pub build: fn(&Values) -> Result<Arc<dyn Task>, String>,
 }
 

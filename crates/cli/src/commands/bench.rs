@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 use burn::module::Module;
 use clap::Args as ClapArgs;
 use semfocus_core::MechanismList;
+use semfocus_core::measurement::Count;
 use semfocus_lab::estimate::random_batch;
+use semfocus_lab::jobs::cores;
 use semfocus_lab::{Device, Lab};
-use semfocus_nn::{Encoder, InstructionSet, ModelConfig, Pass, conformance, cost, train};
+use semfocus_nn::{Encoder, Engine, InstructionSet, ModelConfig, Pass, conformance, cost, train};
 use serde::Serialize;
 
-use crate::Error;
 use crate::output::emit;
 use crate::talk::say;
 use crate::text::counted;
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -23,36 +25,35 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Threads to use [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[arg(long, value_name = "N")]
+    threads: Option<Count<1, 1024>>,
     /// Mechanisms to measure
     #[arg(long, value_name = "A,B,…", default_value = "full,topk:5,banded:5")]
     mechanisms: Vec<MechanismList>,
     /// Sequence lengths to measure: 600 has 10 blocks and 10 classes, as in the study, any other 5 and 2
-    #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    length: Vec<u32>,
+    #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600")]
+    length: Vec<Count<1, 100_000>>,
     /// Width of the model, and of its MLPs
-    #[arg(long, value_name = "D", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    width: u32,
+    #[arg(long, value_name = "D", default_value = "64")]
+    width: Count<1, 4096>,
     /// Blocks, whatever the length
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
-    blocks: Option<u32>,
+    #[arg(long, value_name = "N")]
+    blocks: Option<Count<0, 1000>>,
     /// Sequences of a step
-    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    batch: u32,
+    #[arg(long, value_name = "N", default_value = "25")]
+    batch: Count<1, 100_000>,
     /// Classes, whatever the length, and as many tokens in the vocabulary
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_535))]
-    classes: Option<u32>,
+    #[arg(long, value_name = "N")]
+    classes: Option<Count<2, 65_535>>,
     /// Ask for a class at every token, as language models do, instead of once at the mean
     #[arg(long)]
     per_token: bool,
     /// Attention heads
-    #[arg(long, value_name = "H", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    heads: u32,
+    #[arg(long, value_name = "H", default_value = "1")]
+    heads: Count<1, 256>,
     /// Width of a head [default: the width of the model divided by the heads]
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    head_width: Option<u32>,
+    #[arg(long, value_name = "W")]
+    head_width: Option<Count<1, 4096>>,
     /// Seconds to spend on each measurement
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
@@ -108,47 +109,40 @@ struct Case {
     peak_rss_mib: Option<f64>,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     if let Some(instructions) = args.instructions {
         instructions.force();
     }
-    let attentions = args
-        .mechanisms
-        .iter()
-        .flat_map(|list| &list.0)
-        .map(|name| lab.attention(name))
-        .collect::<Result<Vec<_>, _>>()?;
-    let threads = match args.threads {
-        Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let names = args.mechanisms.iter().flat_map(|list| &list.0);
+    let attentions = names.map(|name| lab.attention(name)).collect::<Result<Vec<_>, _>>()?;
+    let threads = args.threads.map_or_else(cores, Count::get);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let time = Duration::from_secs_f64(args.seconds);
-    say!("measuring matrix products on {threads} thread{} …", if threads == 1 { "" } else { "s" });
+    say!("measuring matrix products on {} …", counted(threads, "thread"));
     let mut report = Report {
         gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
         threads,
         instructions: InstructionSet::current().name(),
-        batch: args.batch as usize,
+        batch: args.batch.get(),
         per_token: args.per_token,
-        width: args.width as usize,
-        heads: args.heads as usize,
-        head_width: args.head_width.unwrap_or(args.width / args.heads).max(1) as usize,
+        width: args.width.get(),
+        heads: args.heads.get(),
+        head_width: args.head_width.map_or_else(|| args.width.get() / args.heads.get(), Count::get).max(1),
         cases: Vec::new(),
     };
-    for &length in &args.length {
+    for length in args.length.iter().map(|length| length.get()) {
+        let (vocabulary, classes, blocks) = if length == 600 { (16, 10, 10) } else { (3, 2, 5) };
+        let classes = args.classes.map(Count::get).map_or((vocabulary, classes), |classes| (classes, classes));
         for attention in &attentions {
-            let length = length as usize;
-            let mut config = if length == 600 { ModelConfig::new(16, 10) } else { ModelConfig::new(3, 2) };
-            config.blocks = args.blocks.map_or(if length == 600 { 10 } else { 5 }, |blocks| blocks as usize);
-            if let Some(classes) = args.classes {
-                (config.classes, config.vocabulary) = (classes as usize, classes as usize);
-            }
-            (config.d_model, config.d_mlp) = (report.width, report.width);
-            (config.heads, config.d_head) = (report.heads, Some(report.head_width));
-            if args.reference {
-                config.engine = semfocus_nn::Engine::Reference;
-            }
+            let config = ModelConfig {
+                blocks: args.blocks.map_or(blocks, Count::get),
+                d_model: report.width,
+                d_mlp: report.width,
+                heads: report.heads,
+                d_head: Some(report.head_width),
+                engine: if args.reference { Engine::Reference } else { Engine::default() },
+                ..ModelConfig::new(classes.0, classes.1)
+            };
             say!("measuring length {length}, {} …", attention.spec);
             let case = pool.install(|| measure(config, attention.clone(), length, time, &report))?;
             report.cases.push(case);

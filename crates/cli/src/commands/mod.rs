@@ -3,16 +3,13 @@
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod data;
-pub(crate) mod evaluate;
 pub(crate) mod explain;
-pub(crate) mod landscape;
 pub(crate) mod list;
+pub(crate) mod measure;
 pub(crate) mod predict;
-pub(crate) mod probe;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
-pub(crate) mod sharpness;
 pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod slurm;

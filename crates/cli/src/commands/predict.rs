@@ -13,7 +13,7 @@ use semfocus_store::{CheckpointName, TrialReader};
 use serde::Serialize;
 
 use crate::output::emit;
-use crate::{DeviceArg, Error};
+use crate::{DeviceArg, Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -47,7 +47,7 @@ struct Prediction {
     logits: Vec<f32>,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let folder = TrialReader::find(&args.trial)?;
     let name = if args.best { CheckpointName::Best } else { CheckpointName::Last };
     let trained = TrainedModel::read(lab, &args.device.device, &folder, name)?;

@@ -12,14 +12,8 @@ use crate::commands::compare::GoalArgs;
 use crate::text::counted;
 use crate::{Error, Exit, evidence};
 
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Add a run to the record, or bring what the record has of it up to date
     ///
     /// Writes small files into data/NAME: the experiment, where the numbers come from, and per trial and epoch what the
@@ -31,7 +25,7 @@ enum What {
 }
 
 #[derive(Debug, ClapArgs)]
-struct AddArgs {
+pub(crate) struct AddArgs {
     /// Folder of the run
     run: PathBuf,
     /// Name in the record [default: that of the folder]
@@ -45,7 +39,7 @@ struct AddArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-struct DrawArgs {
+pub(crate) struct DrawArgs {
     /// Folder of the record
     #[arg(value_name = "DIR", default_value = "docs/record")]
     record: PathBuf,
@@ -55,9 +49,9 @@ struct DrawArgs {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    match &args.what {
-        What::Add(args) => add(args, lab, out),
-        What::Draw(args) => draw(args, lab, out),
+    match args {
+        Args::Add(args) => add(args, lab, out),
+        Args::Draw(args) => draw(args, lab, out),
     }
 }
 

@@ -12,7 +12,7 @@ use semfocus_core::{Metric, Scale, settings};
 use semfocus_lab::Lab;
 use semfocus_nn::Named;
 
-use crate::Error;
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CompletionsArgs {
@@ -32,14 +32,15 @@ pub(crate) fn completions(
     command: Command,
     lab: &Lab,
     out: &mut dyn Write,
-) -> Result<(), Error> {
+) -> Result<Exit, Error> {
     let mut command = with_names(command, lab);
     let mut script = Vec::new(); // the generator panics where it cannot write
     clap_complete::generate(args.shell, &mut command, program_name(), &mut script);
     if args.shell == Shell::Fish {
         add_fish_arguments(&command, &mut script)?;
     }
-    Ok(out.write_all(&script)?)
+    out.write_all(&script)?;
+    Ok(Exit::Done)
 }
 
 /// The generator for fish completes options only; these lines complete the arguments of all commands that have names to
@@ -122,19 +123,18 @@ fn program_name() -> String {
     name.unwrap_or_else(|| "semfocus".to_owned())
 }
 
-pub(crate) fn man(args: &ManArgs, mut command: Command, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn man(args: &ManArgs, mut command: Command, out: &mut dyn Write) -> Result<Exit, Error> {
     match &args.output {
         // A terminal is for reading, not for the source of the page.
-        None if io::stdout().is_terminal() => match show_page(&command) {
-            true => Ok(()),
-            false => Ok(write!(out, "{}", command.render_long_help())?),
-        },
-        None => Ok(clap_mangen::Man::new(command).render(out)?),
+        None if io::stdout().is_terminal() && show_page(&command) => {}
+        None if io::stdout().is_terminal() => write!(out, "{}", command.render_long_help())?,
+        None => clap_mangen::Man::new(command).render(out)?,
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-            Ok(clap_mangen::generate_to(command, dir)?)
+            clap_mangen::generate_to(command, dir)?;
         }
     }
+    Ok(Exit::Done)
 }
 
 /// Shows the page with the program `man`, if there is one.

@@ -6,26 +6,21 @@ use std::path::{Path, PathBuf};
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_analysis::theory::conditions::{Conditions, Statistics};
 use semfocus_analysis::theory::stability as constants;
+use semfocus_core::measurement::Count;
 use semfocus_report::{regions, write_picture};
 use semfocus_store::files::write_whole;
 use serde::Serialize;
 
-use crate::Error;
 use crate::output::emit;
 use crate::talk::say;
 use crate::text::paragraph;
+use crate::{Error, Exit};
 
 /// Rows of data that a terminal gets; files and pipes get all.
 const SHOWN_ROWS: usize = 10;
 
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Evaluate both conditions for four statistics of the scores
     Check(CheckArgs),
     /// Print the smallest separation for which the conditions hold, or write it to a folder with figures
@@ -35,7 +30,7 @@ enum What {
 }
 
 #[derive(Debug, ClapArgs)]
-struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// Dispersion of all scores under full attention
     #[arg(long, value_name = "A")]
     full_dispersion: f64,
@@ -54,20 +49,20 @@ struct CheckArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-struct RegionsArgs {
+pub(crate) struct RegionsArgs {
     /// Folder for regions.csv and the figures as SVG, PNG and PDF [default: print the data]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
-struct StabilityArgs {
+pub(crate) struct StabilityArgs {
     /// Number of keys that a query sees
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
-    keys: u32,
+    #[arg(long, value_name = "N", default_value = "40")]
+    keys: Count<1>,
     /// Number of keys that a query keeps
-    #[arg(long, value_name = "K", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    kept: u32,
+    #[arg(long, value_name = "K", default_value = "5")]
+    kept: Count<1>,
     /// Dispersion of all scores
     #[arg(long, value_name = "A")]
     dispersion: f64,
@@ -97,28 +92,30 @@ struct Report {
     x_margin: f64,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    match &args.what {
-        What::Check(args) => check(args, out),
-        What::Stability(args) => stability(args, out),
-        What::Regions(args) => match &args.output {
-            None if io::stdout().is_terminal() => {
-                let csv = regions::csv();
-                csv.lines().take(SHOWN_ROWS + 1).try_for_each(|line| writeln!(out, "{line}"))?;
-                let more = csv.lines().count().saturating_sub(SHOWN_ROWS + 1);
-                out.flush()?;
-                say!("… and {more} more rows; `-o DIR` writes them to a file, with figures");
-                Ok(())
-            }
-            None => Ok(out.write_all(regions::csv().as_bytes())?),
-            Some(dir) => write_regions(dir, out),
-        },
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
+    match args {
+        Args::Check(args) => check(args, out),
+        Args::Stability(args) => stability(args, out),
+        Args::Regions(RegionsArgs { output: Some(dir) }) => write_regions(dir, out),
+        Args::Regions(RegionsArgs { output: None }) => print_regions(out),
     }
 }
 
-fn stability(args: &StabilityArgs, out: &mut dyn Write) -> Result<(), Error> {
+fn print_regions(out: &mut dyn Write) -> Result<Exit, Error> {
+    let csv = regions::csv();
+    let shown = if io::stdout().is_terminal() { SHOWN_ROWS + 1 } else { usize::MAX };
+    csv.lines().take(shown).try_for_each(|line| writeln!(out, "{line}"))?;
+    let more = csv.lines().skip(shown).count();
+    if more > 0 {
+        out.flush()?;
+        say!("… and {more} more rows; `-o DIR` writes them to a file, with figures");
+    }
+    Ok(Exit::Done)
+}
+
+fn stability(args: &StabilityArgs, out: &mut dyn Write) -> Result<Exit, Error> {
     let StabilityArgs { dispersion, kept_dispersion, separation, json, .. } = *args;
-    let (keys, kept) = (args.keys as usize, args.kept.min(args.keys) as usize);
+    let (keys, kept) = (args.keys.get(), args.kept.get().min(args.keys.get()));
     let numbers =
         [("dispersion", dispersion), ("dispersion of the kept scores", kept_dispersion), ("separation", separation)];
     if let Some((name, value)) = numbers.into_iter().find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
@@ -151,7 +148,7 @@ fn stability(args: &StabilityArgs, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
+fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<Exit, Error> {
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
     write_whole(&dir.join("regions.csv"), regions::csv().as_bytes())?;
     writeln!(out, "{}", dir.join("regions.csv").display())?;
@@ -159,10 +156,10 @@ fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
         write_picture(dir, &picture)?;
         writeln!(out, "{}", dir.join(picture.name).display().to_string() + ".{svg,png,pdf}")?;
     }
-    Ok(())
+    Ok(Exit::Done)
 }
 
-fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Error> {
+fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Exit, Error> {
     let CheckArgs { full_dispersion, dispersion, separation, sink, json } = *args;
     let conditions = Conditions::new(&Statistics { full_dispersion, dispersion, separation, sink })?;
     let report = Report { w_margin: 1.0 - conditions.w_lhs, x_margin: 1.0 - conditions.x_lhs, conditions };

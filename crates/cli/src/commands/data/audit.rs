@@ -8,9 +8,9 @@ use semfocus_tasks::{Audit, DataSettings, Sizes};
 use serde::Serialize;
 
 use super::{Shape, find};
-use crate::Error;
 use crate::output::emit;
 use crate::text::{paragraph, shortened};
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ struct Report {
     audit: Audit,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let sizes = Sizes { train: args.train, held_out: args.held_out, test: args.test };
     let settings = DataSettings { sizes, ..args.shape.settings() };
     let source = find(lab, &args.task)?;

@@ -4,12 +4,13 @@ use std::io::Write;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
-use semfocus_tasks::{Examples, SplitName, Writer};
+use semfocus_tasks::{Examples, Format, SplitName, Writer};
 use serde::Serialize;
 
-use super::{Answered, FormatArg, Shape, task_only};
-use crate::Error;
+use super::{Answered, FORMATS, Shape, task_only};
+use crate::arguments::one_of;
 use crate::output::OutputArgs;
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -27,8 +28,8 @@ pub(crate) struct Args {
     #[arg(long)]
     split: Option<SplitName>,
     /// How examples are written
-    #[arg(long, value_enum, default_value_t = FormatArg::Tokens)]
-    format: FormatArg,
+    #[arg(long, value_parser = one_of::<Format>(FORMATS), default_value = "tokens")]
+    format: Format,
     /// Write one JSON object per line instead: tokens, text, label or questions
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -44,12 +45,12 @@ struct Line {
     tokens: Vec<u16>,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let why = "which already has its examples; `semfocus data convert` writes them in another format";
     let task = task_only(lab, &args.task, why)?;
     let settings = args.shape.settings();
     let length = task.length_for(&settings).max();
-    let writer = Writer::new(&task, args.format.into(), length)?;
+    let writer = Writer::new(&task, args.format, length)?;
     let mut examples = Examples::new(&task, &settings, args.seed, args.split)?;
     let write = |out: &mut dyn Write| -> Result<(), Error> {
         if !args.json {

@@ -9,7 +9,7 @@ use semfocus_tasks::{Format, Lines, ReadError, Writer, answer_line, single_label
 use serde::Serialize;
 
 use super::{Answered, task_only};
-use crate::Error;
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -33,7 +33,7 @@ struct Labelled<'a> {
     meaning: Option<&'a str>,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let task = task_only(lab, &args.task, "which has labels but no rule to compute others")?;
     let writer = Writer::new(&task, Format::Tokens, 0)?;
     let (name, reader): (&str, Box<dyn BufRead>) = if args.file == "-" {
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Err
     let mut lines = Lines::new(name, reader);
     loop {
         let number = lines.number() + 1;
-        let Some(line) = lines.read()? else { return Ok(()) };
+        let Some(line) = lines.read()? else { return Ok(Exit::Done) };
         let answers = answer_line(&task, line).map_err(|error| error.in_line(name, number))?;
         if args.json {
             let meaning = single_label(&answers).map(|label| &*task.classes[usize::from(label)].meaning);

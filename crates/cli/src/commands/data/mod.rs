@@ -9,24 +9,16 @@ mod show;
 use std::io::Write;
 use std::sync::Arc;
 
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand};
 use semfocus_lab::Lab;
-use semfocus_tasks::{
-    At, BuiltTask, DataSettings, FileSet, Format, Length, Question, Source, SourceError, Target, single_label,
-};
+use semfocus_tasks::{BuiltTask, DataSettings, FileSet, Length, Question, Source, SourceError, single_label};
 use serde::Serialize;
 
-use crate::Error;
 use crate::talk::say;
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
+use crate::{Error, Exit};
 
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Write examples of a task
     ///
     /// The same task, options and seed give the same bytes on every machine and in every version.
@@ -41,13 +33,13 @@ enum What {
     Convert(convert::Args),
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    match &args.what {
-        What::Generate(args) => generate::run(args, lab, out),
-        What::Label(args) => label::run(args, lab, out),
-        What::Show(args) => show::run(args, lab, out),
-        What::Audit(args) => audit::run(args, lab, out),
-        What::Convert(args) => convert::run(args, out),
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    match args {
+        Args::Generate(args) => generate::run(args, lab, out),
+        Args::Label(args) => label::run(args, lab, out),
+        Args::Show(args) => show::run(args, lab, out),
+        Args::Audit(args) => audit::run(args, lab, out),
+        Args::Convert(args) => convert::run(args, out),
     }
 }
 
@@ -89,55 +81,19 @@ struct Answered {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<u16>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    questions: Vec<Asked>,
-}
-
-/// A question as JSON.
-#[derive(Serialize)]
-struct Asked {
-    /// Position of its token; none for the mean of all tokens.
-    at: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    class: Option<u16>,
-    /// Number of the distribution that is the right answer, if it is not a class.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    distribution: Option<u32>,
-    weight: f32,
+    questions: Vec<Question>,
 }
 
 impl Answered {
     fn new(answers: &[Question]) -> Self {
         let label = single_label(answers);
-        let asked = |question: &Question| {
-            let (class, distribution) = match question.target {
-                Target::Class(class) => (Some(class), None),
-                Target::Soft(row) => (None, Some(row)),
-            };
-            let at = if let At::Token(position) = question.at { Some(position) } else { None };
-            Asked { at, class, distribution, weight: question.weight }
-        };
-        let questions = if label.is_some() { Vec::new() } else { answers.iter().map(asked).collect() };
-        Answered { label, questions }
+        Answered { label, questions: if label.is_some() { Vec::new() } else { answers.to_vec() } }
     }
 }
 
-/// How examples are written, as an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FormatArg {
-    /// Token ids with padding, a tab, the label
-    Tokens,
-    /// Readable symbols without padding, a tab, the label
-    Text,
-    /// Source and target below a header, ListOps as nested pairs: the interchange format
-    Tsv,
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Tokens => Format::Tokens,
-            FormatArg::Text => Format::Text,
-            FormatArg::Tsv => Format::Tsv,
-        }
-    }
-}
+/// The ways to write examples.
+const FORMATS: &[(&str, &str)] = &[
+    ("tokens", "Token ids with padding, a tab, the label"),
+    ("text", "Readable symbols without padding, a tab, the label"),
+    ("tsv", "Source and target below a header, ListOps as nested pairs: the interchange format"),
+];

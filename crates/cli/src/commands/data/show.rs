@@ -6,16 +6,16 @@ use std::io::Write;
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
 use semfocus_tasks::{
-    Answers, BuiltTask, DataSettings, Example, Examples, Format, GenerateError, Length, OwnData, Source, Writer, label,
-    single_label,
+    Answers, BuiltTask, DataSettings, Example, Examples, Format, GenerateError, Length, OwnData, Source, TaskInfo,
+    Writer, label, single_label,
 };
 use serde::Serialize;
 
 use super::{Answered, Shape, find};
-use crate::Error;
 use crate::output::emit;
 use crate::screen::text_width;
 use crate::text::{paragraph, wrap};
+use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -37,8 +37,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Lesson {
     task: String,
-    summary: String,
-    tests: String,
+    summary: &'static str,
+    tests: &'static str,
     examples: Vec<Worked>,
 }
 
@@ -56,7 +56,7 @@ struct Worked {
     steps: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     match find(lab, &args.task)? {
         Source::Task(task) => show_task(args, &task, out),
         Source::Own(data) => show_file(args, &data, out),
@@ -109,41 +109,69 @@ fn answer(task: &BuiltTask, answers: &Answers) -> Result<String, Error> {
     Ok(format!("{} {written}", if single_label(answers).is_some() { "label" } else { "answers" }))
 }
 
-fn show_task(args: &Args, task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {
+fn show_task(args: &Args, task: &BuiltTask, out: &mut dyn Write) -> Result<Exit, Error> {
     let mut settings = args.shape.settings();
     settings.length.get_or_insert(task.task.lesson_length());
-    let examples: Vec<Worked> =
-        choose(args, task, &settings)?.into_iter().map(|e| worked(task, e)).collect::<Result<_, _>>()?;
-    let (summary, tests) = (task.info.summary.to_owned(), task.info.tests.to_owned());
-    let lesson = Lesson { task: task.spec.to_string(), summary, tests, examples };
-    emit(out, args.json, &lesson, |out| print_task(args, task, &lesson.examples, out))
+    let examples = choose(args, task, &settings)?.into_iter().map(|example| worked(task, example));
+    let TaskInfo { summary, tests, source, .. } = task.info;
+    let lesson = Lesson { task: task.spec.to_string(), summary, tests, examples: examples.collect::<Result<_, _>>()? };
+    emit(out, args.json, &lesson, |out| {
+        lesson.print_title(&format!("The label is {summary}."), out)?;
+        writeln!(out)?;
+        print_alphabet(task, out)?;
+        lesson.print_examples(out)?;
+        writeln!(out)?;
+        for (head, text) in [("What it tests: ", tests), ("Source: ", source)] {
+            if !text.is_empty() {
+                paragraph(out, head, &format!("{text}."))?;
+            }
+        }
+        if args.shape.length.is_none() { full_example(args, task, out) } else { Ok(()) }
+    })
 }
 
-fn print_task(args: &Args, task: &BuiltTask, examples: &[Worked], out: &mut dyn Write) -> Result<(), Error> {
-    let name = task.spec.to_string();
-    writeln!(out, "{name}\n{}", "=".repeat(name.len()))?;
-    writeln!(out)?;
-    paragraph(out, "", &format!("The label is {}.", task.info.summary))?;
-    writeln!(out)?;
-    print_alphabet(task, out)?;
-    for (number, example) in examples.iter().enumerate() {
-        writeln!(out, "\nExample {}, {} tokens", number + 1, example.tokens.len())?;
-        wrap(&example.text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
-        writeln!(out)?;
-        print_steps(&example.steps, out)?;
-        let meaning = example.meaning.as_ref().map_or_else(String::new, |meaning| format!(": {meaning}"));
-        writeln!(out, "  {}{meaning}.", capitalised(&example.answer))?;
+/// A data file has no rule to explain, so this shows only what was read.
+fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<Exit, Error> {
+    let writer = data.writer(Format::Text)?;
+    let examples = data.iter().take(usize::from(args.n)).map(|(tokens, class)| Worked {
+        tokens: tokens.to_vec(),
+        text: writer.symbols(tokens),
+        answers: Answered::new(&label(class)),
+        meaning: Some(data.classes[usize::from(class)].clone()),
+        answer: format!("label {class}"),
+        steps: Vec::new(),
+    });
+    let (task, examples) = (data.name.clone(), examples.collect());
+    let lesson = Lesson { task, summary: "the label in the file", tests: "", examples };
+    let tokens = data.alphabet.len();
+    let facts = format!(
+        "{} examples of up to {} tokens; {tokens} different tokens, pad {tokens}; {} classes.",
+        data.len(),
+        data.length(),
+        data.classes.len()
+    );
+    emit(out, args.json, &lesson, |out| lesson.print_title(&facts, out).and_then(|()| lesson.print_examples(out)))
+}
+
+impl Lesson {
+    fn print_title(&self, facts: &str, out: &mut dyn Write) -> Result<(), Error> {
+        writeln!(out, "{}\n{}\n", self.task, "=".repeat(self.task.chars().count()))?;
+        Ok(paragraph(out, "", facts)?)
     }
-    writeln!(out)?;
-    for (head, text) in [("What it tests: ", task.info.tests), ("Source: ", task.info.source)] {
-        if !text.is_empty() {
-            paragraph(out, head, &format!("{text}."))?;
+
+    fn print_examples(&self, out: &mut dyn Write) -> Result<(), Error> {
+        for (number, Worked { tokens, text, answer, meaning, steps, .. }) in (1..).zip(&self.examples) {
+            writeln!(out, "\nExample {number}, {} tokens", tokens.len())?;
+            wrap(text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+            if !steps.is_empty() {
+                writeln!(out)?;
+            }
+            print_steps(steps, out)?;
+            let meaning = meaning.as_ref().map_or_else(String::new, |meaning| format!(": {meaning}"));
+            writeln!(out, "  {}{meaning}", capitalised(answer))?;
         }
+        Ok(())
     }
-    if args.shape.length.is_none() {
-        full_example(args, task, out)?;
-    }
-    Ok(())
 }
 
 /// Prints steps unchanged if they fit, otherwise wrapped and indented.
@@ -189,42 +217,6 @@ fn full_example(args: &Args, task: &BuiltTask, out: &mut dyn Write) -> Result<()
     }
     if lines.len() > 3 {
         writeln!(out, "    … and so on, {} tokens in all", example.tokens.len())?;
-    }
-    Ok(())
-}
-
-/// A data file has no rule to explain, so this shows only what was read.
-fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<(), Error> {
-    let writer = data.writer(Format::Text)?;
-    let examples = data.iter().take(usize::from(args.n)).map(|(tokens, class)| Worked {
-        tokens: tokens.to_vec(),
-        text: writer.symbols(tokens),
-        answers: Answered::new(&label(class)),
-        meaning: Some(data.classes[usize::from(class)].clone()),
-        answer: format!("label {class}"),
-        steps: Vec::new(),
-    });
-    let (summary, tests) = ("the label in the file".to_owned(), String::new());
-    let lesson = Lesson { task: data.name.clone(), summary, tests, examples: examples.collect() };
-    emit(out, args.json, &lesson, |out| print_file(data, &lesson.examples, out))
-}
-
-fn print_file(data: &OwnData, examples: &[Worked], out: &mut dyn Write) -> Result<(), Error> {
-    writeln!(out, "{}", data.name)?;
-    writeln!(out, "{}", "=".repeat(data.name.chars().count()))?;
-    writeln!(out)?;
-    let tokens = data.alphabet.len();
-    let facts = format!(
-        "{} examples of up to {} tokens; {tokens} different tokens, pad {tokens}; {} classes.",
-        data.len(),
-        data.length(),
-        data.classes.len()
-    );
-    paragraph(out, "", &facts)?;
-    for (number, Worked { tokens, text, answer, meaning, .. }) in examples.iter().enumerate() {
-        writeln!(out, "\nExample {}, {} tokens", number + 1, tokens.len())?;
-        wrap(text, text_width() - 4).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
-        writeln!(out, "  {}: {}", capitalised(answer), meaning.as_deref().unwrap_or_default())?;
     }
     Ok(())
 }

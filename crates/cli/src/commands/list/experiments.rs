@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use clap::Args as ClapArgs;
 use semfocus_core::experiment::presets;
 use semfocus_core::names::nearest;
 use semfocus_core::{Experiment, Request, Scale};
@@ -11,11 +12,12 @@ use semfocus_lab::jobs::Sharing;
 use semfocus_record::results::{RecordedResult, parse};
 use serde::Serialize;
 
-use crate::Error;
 use crate::costs::cost_file;
 use crate::measure::command;
 use crate::output::emit;
+use crate::screen::text_width;
 use crate::text::{counted, duration, paragraph, shortened};
+use crate::{Error, Exit};
 
 /// What the record of the study says, as it was when the program was built.
 const RECORDED: &str = include_str!("../../../../../docs/record/results.csv");
@@ -47,25 +49,36 @@ struct ScaleEntry {
     then: Vec<String>,
 }
 
-/// What is listed.
-pub(super) struct Wanted<'a> {
-    /// One experiment, with everything about it.
-    pub(super) name: Option<&'a str>,
-    pub(super) all: bool,
-    pub(super) times: bool,
-    pub(super) json: bool,
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Say everything about this experiment
+    name: Option<String>,
+    /// List the figures of the study, too
+    #[arg(short, long)]
+    all: bool,
+    /// Print what each experiment claims, and what the study found
+    #[arg(short, long)]
+    long: bool,
+    /// With --json: estimate how long each takes on this machine, with one trial on each core
+    ///
+    /// The first time, this measures some steps for a second or two.
+    #[arg(short, long)]
+    times: bool,
+    /// Print JSON, with all experiments
+    #[arg(long)]
+    json: bool,
 }
 
-pub(super) fn run(wanted: &Wanted<'_>, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    let &Wanted { name, all, times, json } = wanted;
+pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    let &Args { ref name, all, long, times, json } = args;
     let mut names: Vec<&str> = presets().iter().map(|preset| preset.name.as_str()).collect();
     if let Some(name) = name {
-        if !names.contains(&name) {
+        if !names.contains(&name.as_str()) {
             let near = nearest(name, names.iter().copied());
             let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             return Err(format!("there is no experiment `{name}`{near}").into());
         }
-        names.retain(|other| *other == name);
+        names.retain(|other| other == name);
     }
     let mut estimator = (times || !json).then(|| Estimator::new(lab, cost_file()));
     let recorded = parse(RECORDED)?;
@@ -80,12 +93,12 @@ pub(super) fn run(wanted: &Wanted<'_>, lab: &Lab, out: &mut dyn Write) -> Result
         if let ([entry], Some(_)) = (&entries[..], name) {
             return print_one(entry, out);
         }
-        print(&entries, out)?;
+        print(&entries, long, out)?;
         if !all {
             let figures = presets().len() - entries.len();
             let text = format!(
                 "There are {figures} more, one for each panel of the study's figures and of Table 6: --all lists them. \
-                 `semfocus list experiments NAME` says more about one of them."
+                 `semfocus list experiments NAME` says everything about one."
             );
             paragraph(out, "", &text)?;
         }
@@ -147,11 +160,17 @@ impl Entry {
     }
 }
 
-fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
+fn print(entries: &[Entry], long: bool, out: &mut dyn Write) -> Result<(), Error> {
+    let name = |entry: &Entry| match &entry.figure {
+        Some(_) => format!("{:10} {}", entry.name, entry.task),
+        None => entry.name.clone(),
+    };
+    let width = entries.iter().map(|entry| name(entry).chars().count()).max().unwrap_or(0);
+    let room = text_width().saturating_sub(width + 30).max(20);
     let mut claim = "";
-    writeln!(out, "{:25}{:>6}{:>7}{:>8}  recorded: speed-up of topk:5", "experiment", "quick", "medium", "full")?;
+    writeln!(out, "{:width$}   quick  medium  full scale  recorded for topk:5", "experiment")?;
     for entry in entries {
-        if entry.claim != claim {
+        if long && entry.claim != claim {
             claim = &entry.claim;
             writeln!(out)?;
             paragraph(out, "", claim)?;
@@ -159,22 +178,17 @@ fn print(entries: &[Entry], out: &mut dyn Write) -> Result<(), Error> {
                 paragraph(out, "published: ", published)?;
             }
         }
-        let times = entry.scales.iter().map(|scale| {
-            let time = scale.seconds.map_or_else(|| "–".to_owned(), duration);
-            match scale.scale {
-                Scale::Quick => format!("{time:>6}"),
-                Scale::Medium => format!("{time:>7}"),
-                Scale::Full => format!("{time:>8}"),
-            }
-        });
-        let name = match &entry.figure {
-            Some(_) => shortened(&format!("{:10} {}", entry.name, entry.task), 24),
-            None => entry.name.clone(),
-        };
-        writeln!(out, "{name:25}{}  {}", times.collect::<String>(), shortened(&entry.result(), 32))?;
+        let time = |scale: &ScaleEntry| scale.seconds.map_or_else(|| "–".to_owned(), duration);
+        let times: Vec<String> = entry.scales.iter().map(time).collect();
+        let [quick, medium, full] = &times[..] else { unreachable!("there are three scales") };
+        let result = shortened(&entry.result(), room);
+        writeln!(out, "{:width$}  {quick:>6}  {medium:>6}  {full:>10}  {result}", name(entry))?;
     }
-    writeln!(out, "\nTraining times: at most, by estimate, one trial per core. full: as published.")?;
-    writeln!(out, "Recorded: at the quick scale unless another is named, often with fewer epochs.")?;
+    writeln!(out)?;
+    let text = "Times are estimates for training with one trial per core. The full scale is the experiment as published. Recorded: \
+                the speed-up of topk:5 and the answer to the claim, at the quick scale unless another is named, often with fewer \
+                epochs.";
+    paragraph(out, "", text)?;
     Ok(writeln!(out, "To run one: semfocus run NAME [--scale quick|medium|full]; default: quick.")?)
 }
 
@@ -201,7 +215,7 @@ fn print_one(entry: &Entry, out: &mut dyn Write) -> Result<(), Error> {
     }
     for ScaleEntry { scale, mechanisms, seeds, trials, epochs, seconds, then } in &entry.scales {
         let epochs = epochs.checked_div(*trials).unwrap_or(0);
-        let time = seconds.map_or_else(String::new, |seconds| format!(", at most about {}", duration(seconds)));
+        let time = seconds.map_or_else(String::new, |seconds| format!(", about {}", duration(seconds)));
         let size =
             format!("{}, {}, {}", counted(*mechanisms, "mechanism"), counted(*seeds, "seed"), counted(epochs, "epoch"));
         paragraph(out, &format!("{:11}", scale.to_string()), &format!("{}: {size}{time}", counted(*trials, "trial")))?;

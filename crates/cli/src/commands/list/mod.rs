@@ -4,48 +4,31 @@ mod experiments;
 
 use std::io::Write;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::Subcommand;
 use semfocus_core::TrialSettings;
+use semfocus_core::names::nearest;
 use semfocus_core::settings::{self, Setting};
 use semfocus_lab::Lab;
 use semfocus_nn::{MechanismInfo, Named};
-use semfocus_tasks::{BuiltTask, Length, Parameter, Symbol};
+use semfocus_tasks::{BuiltTask, Length, Symbol, TaskInfo};
 use serde::Serialize;
 
-use crate::Error;
 use crate::output::emit;
 use crate::screen::text_width;
-use crate::text::{paragraph, wrap};
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
+use crate::text::{counted, paragraph, wrap};
+use crate::{Error, Exit};
 
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// The experiments that come with the program
     ///
     /// One for each task, and one for each panel of the study's figures and of Table 6: how long they take on this machine, by
     /// estimate, and what the record says about them. For the first time, some steps are measured for a second or two.
-    Experiments {
-        /// Say everything about this experiment
-        name: Option<String>,
-        /// List the figures of the study too
-        #[arg(short, long)]
-        all: bool,
-        /// With --json: estimate how long each takes on this machine, with one trial on each core
-        ///
-        /// The first time, this measures some steps for a second or two.
-        #[arg(short, long)]
-        times: bool,
-        /// Print JSON, with all experiments
-        #[arg(long)]
-        json: bool,
-    },
+    Experiments(experiments::Args),
     /// The settings that an experiment file, a grid or -s can name
     Settings {
+        /// Only those with this text in their name or meaning: `semfocus list settings rate`
+        text: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -55,6 +38,8 @@ enum What {
     /// They are written `name`, `name:value` or `name:key=value,key=value`, such as `full` or `topk:5`. `+gN`
     /// appends N learned global tokens to every sequence: they attend to all tokens, and all tokens attend to them.
     Mechanisms {
+        /// Only those with this text in their name or description: `semfocus list mechanisms topk`
+        text: Option<String>,
         /// Print JSON, with sources and limits
         #[arg(long)]
         json: bool,
@@ -64,38 +49,69 @@ enum What {
     /// Every command that takes a task also takes the path of a data file of your own: one example per line, tokens
     /// separated by blanks, then a tab and the label; or CSV (.csv), or JSON lines (.jsonl).
     Tasks {
+        /// Only those with this text in their name or description
+        text: Option<String>,
         /// Print JSON, with the ids and meanings of all tokens and classes
         #[arg(long)]
         json: bool,
     },
 }
 
-pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<(), Error> {
-    match args.what {
-        What::Experiments { ref name, all, times, json } => {
-            experiments::run(&experiments::Wanted { name: name.as_deref(), all, times, json }, lab, out)
+pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
+    match args {
+        Args::Experiments(args) => experiments::run(args, lab, out),
+        Args::Settings { text, json } => {
+            // Mechanisms and seeds are given together; see the first lines of any preset.
+            let is_listed = |setting: &&Setting| *json || !["mechanism", "seed"].contains(&setting.path);
+            let entries = settings::all().iter().filter(is_listed).map(SettingEntry::new);
+            let entries = found(text, "setting", entries, |entry| [entry.path.to_owned(), entry.meaning.to_owned()])?;
+            emit(out, *json, &entries, |out| print_settings(&entries, out))
         }
-        What::Settings { json } => {
-            let entries: Vec<SettingEntry> = settings::all().iter().map(SettingEntry::new).collect();
-            emit(out, json, &entries, |out| print_settings(&entries, out))
+        Args::Mechanisms { text, json } => {
+            let words = |MechanismEntry { form, info, .. }: &MechanismEntry<'_>| {
+                let words = format!("{form} {} {} {} {}", info.family, info.summary, info.formula, info.isolates);
+                [info.name.to_owned(), words]
+            };
+            let entries = found(text, "mechanism", lab.mechanisms.iter().map(MechanismEntry::new), words)?;
+            emit(out, *json, &entries, |out| print_mechanisms(&entries, out))
         }
-        What::Mechanisms { json } => {
-            let entries: Vec<Entry> = lab.mechanisms.iter().map(Entry::new).collect();
-            emit(out, json, &entries, |out| print_table(&entries, out))
-        }
-        What::Tasks { json } => {
-            let tasks: Vec<BuiltTask> = lab.tasks.examples().collect();
+        Args::Tasks { text, json } => {
+            let words =
+                |task: &BuiltTask| [task.name().to_owned(), format!("{} {}", task.info.summary, task.info.tests)];
+            let tasks = found(text, "task", lab.tasks.examples(), words)?;
             let entries: Vec<TaskEntry> = tasks.iter().map(TaskEntry::new).collect();
-            emit(out, json, &entries, |out| {
+            emit(out, *json, &entries, |out| {
                 tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
             })
         }
     }
 }
 
+/// The entries with a text in their name or description and the one whose name is nearest; all of them if there is no text.
+fn found<T>(
+    text: &Option<String>,
+    kind: &str,
+    entries: impl Iterator<Item = T>,
+    words: impl Fn(&T) -> [String; 2],
+) -> Result<Vec<T>, Error> {
+    let entries: Vec<T> = entries.collect();
+    let Some(text) = text else { return Ok(entries) };
+    let names: Vec<String> = entries.iter().map(|entry| words(entry)[0].clone()).collect();
+    let (wanted, near) = (text.to_lowercase(), nearest(text, names.iter().map(String::as_str)));
+    let is_found = |entry: &T| {
+        let [name, description] = words(entry);
+        near == Some(&name) || [name, description].iter().any(|words| words.to_lowercase().contains(&wanted))
+    };
+    let found: Vec<T> = entries.into_iter().filter(is_found).collect();
+    match found.is_empty() {
+        true => Err(format!("no {kind} has `{text}` in its name or description").into()),
+        false => Ok(found),
+    }
+}
+
 /// A mechanism as it is listed.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct MechanismEntry<'a> {
     form: String,
     example: String,
     #[serde(flatten)]
@@ -103,29 +119,29 @@ struct Entry<'a> {
     fast_form: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> MechanismEntry<'a> {
     fn new(info: &'a MechanismInfo) -> Self {
-        Entry { form: info.form(), example: info.example().to_string(), info, fast_form: info.has_fast_form() }
+        MechanismEntry { form: info.form(), example: info.example().to_string(), info, fast_form: info.has_fast_form() }
     }
 }
 
-fn print_table(entries: &[Entry<'_>], out: &mut dyn Write) -> Result<(), Error> {
-    let head = ["mechanism", "family", "fast form", "kept keys\nweights\nwhat it isolates"].map(str::to_owned);
-    let rows = entries.iter().map(|entry| {
-        let fast = if entry.fast_form { "yes" } else { "no" };
-        let MechanismInfo { family, summary, formula, isolates, .. } = entry.info;
-        [entry.form.clone(), family.to_string(), fast.to_owned(), format!("{summary}\n{formula}\n{isolates}")]
-    });
-    let rows: Vec<[String; 4]> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (first, second) = (width(0), width(1));
-    for [form, family, fast, text] in &rows {
+fn print_mechanisms(entries: &[MechanismEntry<'_>], out: &mut dyn Write) -> Result<(), Error> {
+    let names = |entry: &MechanismEntry<'_>| [entry.form.chars().count(), entry.info.family.to_string().len()];
+    let widths = entries.iter().map(names).reduce(|[a, b], [c, d]| [a.max(c), b.max(d)]);
+    let [first, second] = widths.unwrap_or_default().map(|width| width.max("mechanism".len()));
+    let mut row = |form: &str, family: &str, fast: &str, texts: [&str; 3]| -> Result<(), Error> {
         writeln!(out, "{form:first$}  {family:second$}  {fast}")?;
-        for line in text.lines().flat_map(|line| wrap(line, text_width().saturating_sub(INDENT).max(20))) {
+        for line in texts.into_iter().flat_map(|text| wrap(text, text_width().saturating_sub(INDENT).max(20))) {
             writeln!(out, "{:INDENT$}{line}", "")?;
         }
+        Ok(())
+    };
+    row("mechanism", "family", "fast form", ["kept keys", "weights", "what it isolates"])?;
+    for MechanismEntry { form, info, fast_form, .. } in entries {
+        let texts = [info.summary, info.formula, info.isolates];
+        row(form, &info.family.to_string(), if *fast_form { "yes" } else { "no" }, texts)?;
     }
-    Ok(())
+    Ok(writeln!(out, "\n{}", counted(entries.len(), "mechanism"))?)
 }
 
 /// Columns before the text below a mechanism.
@@ -156,27 +172,20 @@ fn print_settings(entries: &[SettingEntry], out: &mut dyn Write) -> Result<(), E
     writeln!(out, "An experiment file also has: base, name, claim, mechanisms, seeds, figure, and")?;
     writeln!(out, "the tables [expect], [grid], [panel.NAME] and [scale.NAME].")?;
     for SettingEntry { path, meaning, expected, default } in entries {
-        // Mechanisms and seeds are given together; see the first lines of any preset.
-        if ["mechanism", "seed"].contains(path) {
-            continue;
-        }
         let default = default.as_ref().map_or(String::new(), |default| format!(" [{default}]"));
         writeln!(out)?;
         writeln!(out, "{path}{default}")?;
         paragraph(out, "    ", &format!("{meaning}: {expected}"))?;
     }
-    Ok(())
+    Ok(writeln!(out, "\n{}", counted(entries.len(), "setting"))?)
 }
 
 /// A task as it is listed.
 #[derive(Serialize)]
 struct TaskEntry<'a> {
-    name: &'a str,
+    #[serde(flatten)]
+    info: &'a TaskInfo,
     form: String,
-    parameters: &'static [Parameter],
-    summary: &'a str,
-    tests: &'a str,
-    source: &'a str,
     alphabet: Vec<SymbolEntry<'a>>,
     pad: u16,
     /// The first id that global tokens may take.
@@ -204,12 +213,8 @@ fn numbered(symbols: &[Symbol]) -> Vec<SymbolEntry<'_>> {
 impl<'a> TaskEntry<'a> {
     fn new(task: &'a BuiltTask) -> Self {
         TaskEntry {
-            name: task.name(),
+            info: &task.info,
             form: task.info.form(),
-            parameters: task.info.parameters,
-            summary: task.info.summary,
-            tests: task.info.tests,
-            source: task.info.source,
             alphabet: numbered(&task.alphabet),
             pad: task.pad(),
             first_global: task.vocabulary(),

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use semfocus_core::{Experiment, Measurement};
-use semfocus_lab::jobs::{Evaluate, MeasureSharpness, Probe, Surface};
 use semfocus_store::Store;
 
-use crate::commands::{evaluate, landscape, probe, sharpness};
+use crate::commands::measure::{View, measure as measure_models};
 use crate::execute::Execution;
-use crate::measure::{announced, command, models};
+use crate::measure::{command, models};
+use crate::models::announced;
 use crate::talk::say;
 use crate::{Error, Exit};
 
@@ -30,22 +30,11 @@ pub(super) fn measure(
             writeln!(out)?;
         }
         let models = announced(models(measurement, execution.lab, store)?);
-        let exit = match measurement {
-            _ if models.is_empty() => {
-                say!("{}: no trial has a trained model", measurement.name());
-                Exit::Done
-            }
-            Measurement::Probe(options) => probe::measure(Probe::all(options, &models), execution, false, false, out)?,
-            Measurement::Surface(options) => {
-                landscape::measure(Surface::all(options, &models)?, execution, None, false, out)?
-            }
-            Measurement::Sharpness(options) => {
-                sharpness::measure(MeasureSharpness::all(options, &models)?, execution, false, out)?
-            }
-            Measurement::Evaluate(options) => {
-                evaluate::measure(Evaluate::all(options, &models), execution, false, out)?
-            }
-        };
+        if models.is_empty() {
+            say!("{}: no trial has a trained model", measurement.name());
+            continue;
+        }
+        let exit = measure_models(measurement, &models, execution, &View::default(), out)?;
         out.flush()?;
         if exit != Exit::Done {
             return Ok(exit);

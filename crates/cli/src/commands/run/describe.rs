@@ -10,12 +10,13 @@ use semfocus_store::Found;
 use serde::Serialize;
 
 use super::prepare::Prepared;
-use crate::Error;
+
 use crate::measure::command;
 use crate::models::mechanism_width;
 use crate::output::emit;
 use crate::talk::say;
 use crate::text::{counted, duration, paragraph, rows_by_point, size};
+use crate::{Error, Exit};
 
 impl Prepared {
     /// Says on standard error what is about to happen.
@@ -124,7 +125,7 @@ impl Prepared {
     }
 
     /// Prints what would be done.
-    pub(crate) fn dry_run(&self, json: bool, estimate: Option<&Estimate>, out: &mut dyn Write) -> Result<(), Error> {
+    pub(crate) fn dry_run(&self, json: bool, estimate: Option<&Estimate>, out: &mut dyn Write) -> Result<Exit, Error> {
         let default = Estimate::default();
         let estimated = estimate.unwrap_or(&default);
         let groups: HashMap<(&str, &Point), &Group> =

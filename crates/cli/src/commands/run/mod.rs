@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let estimate = prepared.estimate(&args.what, lab);
     prepared.check()?;
     if args.dry_run {
-        return prepared.dry_run(args.json, estimate.as_ref(), out).map(|()| Exit::Done);
+        return prepared.dry_run(args.json, estimate.as_ref(), out);
     }
     if !args.quiet {
         prepared.introduce(estimate.as_ref());

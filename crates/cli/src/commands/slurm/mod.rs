@@ -9,19 +9,13 @@ mod submit;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::Subcommand;
 use semfocus_lab::Lab;
 
 use crate::{Error, Exit};
 
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Prepare the folder of a run and submit workers that train its trials
     ///
     /// Every worker is a job that runs `semfocus work`: it takes trials until nothing is left or its time is up. They are
@@ -29,30 +23,24 @@ enum What {
     /// command continues with what is left.
     Submit(Box<submit::Args>),
     /// Show how far a run is and what its jobs do
-    Status(StatusArgs),
+    Status {
+        /// Folder of the run
+        dir: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Cancel the jobs of a run; what is done is kept
-    Cancel(CancelArgs),
-}
-
-#[derive(Debug, ClapArgs)]
-struct StatusArgs {
-    /// Folder of the run
-    dir: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-struct CancelArgs {
-    /// Folder of the run
-    dir: PathBuf,
+    Cancel {
+        /// Folder of the run
+        dir: PathBuf,
+    },
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    match &args.what {
-        What::Submit(args) => submit::run(args, lab, out),
-        What::Status(args) => status::run(&args.dir, args.json, lab, out),
-        What::Cancel(args) => cancel::run(&args.dir),
+    match args {
+        Args::Submit(args) => submit::run(args, lab, out),
+        Args::Status { dir, json } => status::run(dir, *json, lab, out),
+        Args::Cancel { dir } => cancel::run(dir),
     }
 }

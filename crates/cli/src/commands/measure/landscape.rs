@@ -3,19 +3,18 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
 use semfocus_core::Measurement;
 use semfocus_core::measurement::{Count, Directions, Positive, Surface};
-use semfocus_core::study::seed_name;
-use semfocus_lab::{Lab, jobs};
+use semfocus_lab::Lab;
 use semfocus_store::{StoredSurface, SurfaceSettings};
 use serde::Serialize;
 
-use crate::execute::{Execution, as_jobs};
-use crate::models::{Entry, ModelArgs, mechanism_width};
-use crate::output::emit;
-use crate::text::{counted, paragraph, rows_by_point, short};
+use super::View;
+use crate::arguments::one_of;
+use crate::models::{Entry, ModelArgs, table};
+use crate::text::{counted, paragraph, short};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -41,8 +40,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = options().draws)]
     draws: Count<1, 1000>,
     /// How directions are chosen
-    #[arg(long, value_enum, default_value_t = Choice::Tensor)]
-    directions: Choice,
+    #[arg(long, value_parser = one_of::<Directions>(DIRECTIONS), default_value = "tensor")]
+    directions: Directions,
     /// Use the plane through the model and two other checkpoint files of its trial, which lie at (1, 0) and (0, 1)
     #[arg(long, value_names = ["FILE", "FILE"], num_args = 2, conflicts_with = "directions")]
     through: Option<Vec<PathBuf>>,
@@ -52,9 +51,6 @@ pub(crate) struct Args {
     /// Threads [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// The default options.
@@ -62,18 +58,16 @@ fn options() -> Surface {
     Surface::default()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Choice {
-    /// Random, with each parameter tensor scaled to the norm of its weights, as in the study
-    Tensor,
-    /// Random, with the part of each unit scaled to the norm of that unit's weights
-    Filter,
-    /// The two principal directions of the training path, from the models that probes saved
-    Path,
-}
+/// The ways to choose directions.
+const DIRECTIONS: &[(&str, &str)] = &[
+    ("tensor", "Random, with each parameter tensor scaled to the norm of its weights, as in the study"),
+    ("filter", "Random, with the part of each unit scaled to the norm of that unit's weights"),
+    ("path", "The two principal directions of the training path, from the models that probes saved"),
+];
 
+/// A surface as it is shown.
 #[derive(Serialize)]
-struct Shown {
+pub(super) struct Shown {
     settings: SurfaceSettings,
     /// At the trained model, or the cell nearest to it.
     loss: f64,
@@ -92,39 +86,16 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         samples: args.samples,
         attention_dropout: args.attention_dropout,
         draws: args.draws,
-        directions: match args.directions {
-            Choice::Tensor => Directions::Tensor,
-            Choice::Filter => Directions::Filter,
-            Choice::Path => Directions::Path,
-        },
+        directions: args.directions,
         through: args.through.clone().unwrap_or_default(),
         seed: args.seed,
     };
-    Measurement::Surface(options.clone()).check()?;
-    let jobs = jobs::Surface::all(&options, &args.models.models(lab, &options.models)?)?;
-    let threads = args.jobs.map(usize::from);
-    args.models.execute(lab, |execution| measure(jobs, execution, threads, args.json, out))
-}
-
-/// Evaluates surfaces, and prints what is on record then.
-pub(crate) fn measure(
-    jobs: Vec<jobs::Surface>,
-    execution: &Execution<'_>,
-    threads: Option<usize>,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<Exit, Error> {
-    if let Some(exit) = execution.one_by_one(&as_jobs(&jobs), threads)? {
-        return Ok(exit);
-    }
-    let entries = jobs.iter().map(|job| Entry::new(job.model(), job.record()?.map(Shown::new)));
-    let entries = entries.collect::<Result<Vec<_>, Error>>()?;
-    emit(out, json, &entries, |out| print(&entries, out))?;
-    Ok(Exit::Done)
+    let view = View { threads: args.jobs.map(usize::from), json: args.models.json, ..View::default() };
+    super::run(&Measurement::Surface(options), &args.models, &view, lab, out)
 }
 
 impl Shown {
-    fn new(StoredSurface { settings, values }: StoredSurface) -> Self {
+    pub(super) fn new(StoredSurface { settings, values }: StoredSurface) -> Self {
         let losses: Vec<f64> = values.iter().map(|value| value.loss).collect();
         let middle = values[losses.len() / 2];
         Shown {
@@ -138,31 +109,21 @@ impl Shown {
     }
 }
 
-fn print(entries: &[Entry<Shown>], out: &mut dyn Write) -> Result<(), Error> {
-    let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
+pub(super) fn print(entries: &[Entry<Shown>], out: &mut dyn Write) -> Result<(), Error> {
     let range = entries.first().map_or(1.0, |entry| entry.record.settings.grid.range);
     let radii = [range / 4.0, range / 2.0, range];
     let text = "Change of the loss from cell to cell divided by the distance (empirical Lipschitz constant): 50th / 95th \
                 percentile over the cells of a square around the model.";
     paragraph(out, "", text)?;
     writeln!(out)?;
-    let heads: Vec<String> = radii.iter().map(|radius| format!("{:>13}", format!("±{radius:.2}"))).collect();
-    writeln!(out, "{:width$}  {:>4}  draw      loss{}", "mechanism", "seed", heads.concat())?;
-    rows_by_point(
-        out,
-        entries,
-        |entry| &entry.point,
-        |out, entry| {
-            let Entry { mechanism, seed, record: Shown { settings, loss, lipschitz, .. }, .. } = entry;
-            let at = |radius: &f64| match lipschitz.within(*radius) {
-                Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
-                None => format!("{:>13}", "–"),
-            };
-            let cells: String = radii.iter().map(at).collect();
-            let (seed, draw, loss) = (seed_name(*seed), settings.draw, short(*loss));
-            Ok(writeln!(out, "{mechanism:width$}  {seed:>4}  {draw:>4}  {loss:>8}{cells}")?)
-        },
-    )?;
+    let heads = radii.map(|radius| format!("{:>13}", format!("±{radius:.2}"))).concat();
+    table(out, entries, &format!("draw      loss{heads}"), |Shown { settings, loss, lipschitz, .. }| {
+        let cells = radii.map(|radius| match lipschitz.within(radius) {
+            Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
+            None => format!("{:>13}", "–"),
+        });
+        format!("{:>4}  {:>8}{}", settings.draw, short(*loss), cells.concat())
+    })?;
     let undefined: usize = entries.iter().map(|entry| entry.record.undefined).sum();
     if undefined > 0 {
         writeln!(out, "\nthe loss is infinite or undefined in {}", counted(undefined, "cell"))?;

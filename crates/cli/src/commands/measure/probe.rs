@@ -4,8 +4,8 @@ use std::io::Write;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::theory::lipschitz::Profile;
-use semfocus_analysis::theory::pairs::{Row, table};
-use semfocus_core::measurement::{self, Count};
+use semfocus_analysis::theory::pairs::{Row, table as rows_of_pair};
+use semfocus_core::measurement::{self, Count, Measurement};
 use semfocus_core::study::seed_name;
 use semfocus_core::{BASELINE, Point, TrialSettings};
 use semfocus_lab::Lab;
@@ -13,10 +13,8 @@ use semfocus_lab::jobs::Probe;
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
-use crate::execute::{Execution, as_jobs};
-use crate::models::{Entry, ModelArgs, labelled, mechanism_width};
-use crate::output::emit;
-use crate::text::rows_by_point;
+use super::View;
+use crate::models::{Entry, ModelArgs, labelled, table};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -29,22 +27,18 @@ pub(crate) struct Args {
     /// Show every layer even if there are several trials
     #[arg(long)]
     layers: bool,
-    /// Print JSON, with all quantiles of every layer and head
-    #[arg(long)]
-    json: bool,
 }
 
+/// Probes as they are shown; in JSON with all quantiles of every layer and head.
 #[derive(Serialize)]
-struct Report {
+pub(super) struct Report {
     quantiles: [f64; 11],
     probes: Vec<Entry<Probed>>,
     pairs: Vec<Pair>,
 }
 
 #[derive(Serialize)]
-struct Probed {
-    #[serde(skip)]
-    settings: TrialSettings,
+pub(super) struct Probed {
     #[serde(flatten)]
     record: ProbeRecord,
     /// Decimal logarithms of bounds on the norm of the loss's gradient; none where nothing is proved.
@@ -62,38 +56,15 @@ struct Pair {
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let models = args.models.choice(measurement::Probe::default().models);
-    let options = measurement::Probe { models, samples: args.samples };
-    let models = args.models.models(lab, &options.models)?;
-    let jobs: Vec<Probe> = Probe::all(&options, &models).into_iter().map(Probe::again).collect();
-    args.models.execute(lab, |execution| measure(jobs, execution, args.layers, args.json, out))
-}
-
-/// Makes probes, and prints what is on record then.
-pub(crate) fn measure(
-    jobs: Vec<Probe>,
-    execution: &Execution<'_>,
-    layers: bool,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<Exit, Error> {
-    if let Some(exit) = execution.one_by_one(&as_jobs(&jobs), None)? {
-        return Ok(exit);
-    }
-    let probes = jobs.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
-    let pairs = pairs(&probes);
-    let layers = layers || probes.len() == 1;
-    let report = Report { quantiles: QUANTILES, probes, pairs };
-    emit(out, json, &report, |out| print(&report, layers, out))?;
-    Ok(Exit::Done)
+    let measurement = Measurement::Probe(measurement::Probe { models, samples: args.samples });
+    let view = View { again: true, layers: args.layers, json: args.models.json, ..View::default() };
+    super::run(&measurement, &args.models, &view, lab, out)
 }
 
 /// The probe that was just recorded for a model.
-fn entry(job: &Probe) -> Result<Entry<Probed>, Error> {
-    let probed = |record: ProbeRecord| {
-        let lipschitz = Profile::from_record(&record);
-        Probed { settings: job.model().settings.clone(), record, lipschitz }
-    };
-    Entry::new(job.model(), job.record()?.map(probed))
+pub(super) fn entry(job: &Probe) -> Result<Entry<Probed>, Error> {
+    let probed = |record: ProbeRecord| Probed { lipschitz: Profile::from_record(&record), record };
+    Entry::new(job.model(), job.record().map(|found| found.map(probed)))
 }
 
 /// Pairs each model of another mechanism with the full-attention model whose other settings are the same.
@@ -101,11 +72,11 @@ fn pairs(probes: &[Entry<Probed>]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for full in probes.iter().filter(|entry| entry.mechanism == BASELINE) {
         let is_partner = |other: &&Entry<Probed>| {
-            let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.record.settings.clone() };
-            other.mechanism != full.mechanism && same.identity() == full.record.settings.identity()
+            let same = TrialSettings { mechanism: full.mechanism.clone(), ..other.settings.clone() };
+            other.mechanism != full.mechanism && same.identity() == full.settings.identity()
         };
         for other in probes.iter().filter(is_partner) {
-            let rows = table(&full.record.record, &other.record.record);
+            let rows = rows_of_pair(&full.record.record, &other.record.record);
             let (mechanism, point) = (other.mechanism.clone(), other.point.clone());
             pairs.push(Pair { mechanism, point, seed: other.seed, rows });
         }
@@ -113,35 +84,29 @@ fn pairs(probes: &[Entry<Probed>]) -> Vec<Pair> {
     pairs
 }
 
-fn print(report: &Report, layers: bool, out: &mut dyn Write) -> Result<(), Error> {
-    let width = mechanism_width(report.probes.iter().map(|probe| &probe.mechanism));
-    writeln!(out, "Medians over queries; sink: median over keys.")?;
-    writeln!(out)?;
-    let head = "epoch  dispersion  separation  entropy  sink  full mass";
-    writeln!(out, "{:width$}  {:>4}  {head}", "mechanism", "seed")?;
-    rows_by_point(
-        out,
-        &report.probes,
-        |probe| &probe.point,
-        |out, entry| {
-            let Entry { mechanism, seed, record: Probed { record, .. }, .. } = entry;
+impl Report {
+    pub(super) fn new(probes: Vec<Entry<Probed>>) -> Self {
+        Report { quantiles: QUANTILES, pairs: pairs(&probes), probes }
+    }
+
+    pub(super) fn print(&self, layers: bool, out: &mut dyn Write) -> Result<(), Error> {
+        writeln!(out, "Medians over queries; sink: median over keys.")?;
+        writeln!(out)?;
+        let head = "epoch  dispersion  separation  entropy  sink  full mass";
+        table(out, &self.probes, head, |Probed { record, .. }| {
             let Summary { dispersion, separation, entropy, sink, full_mass } = &record.pooled;
             let [dispersion, separation, entropy] = [dispersion, separation, entropy].map(|values| middle(values, 3));
-            let (sink, mass) = (middle(sink, 0), middle(full_mass, 3));
-            let (seed, epoch) = (seed_name(*seed), record.epoch);
-            Ok(writeln!(
-                out,
-                "{mechanism:width$}  {seed:>4}  {epoch:>5}  {dispersion:>10}  {separation:>10}  {entropy:>7}  {sink:>4}  {mass:>9}"
-            )?)
-        },
-    )?;
-    if layers {
-        report.probes.iter().try_for_each(|entry| print_layers(entry, out))?;
+            let (epoch, sink, mass) = (record.epoch, middle(sink, 0), middle(full_mass, 3));
+            format!("{epoch:>5}  {dispersion:>10}  {separation:>10}  {entropy:>7}  {sink:>4}  {mass:>9}")
+        })?;
+        if layers || self.probes.len() == 1 {
+            self.probes.iter().try_for_each(|entry| print_layers(entry, out))?;
+        }
+        print_pairs(&self.pairs, out)?;
+        writeln!(out)?;
+        writeln!(out, "full mass: weight that a softmax over all keys would give to the kept keys")?;
+        Ok(writeln!(out, "–: not defined, such as the separation where no key is dropped")?)
     }
-    print_pairs(report, out)?;
-    writeln!(out)?;
-    writeln!(out, "full mass: weight that a softmax over all keys would give to the kept keys")?;
-    Ok(writeln!(out, "–: not defined, such as the separation where no key is dropped")?)
 }
 
 fn middle(values: &[f64], digits: usize) -> String {
@@ -180,8 +145,8 @@ fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error>
     Ok(())
 }
 
-fn print_pairs(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    for Pair { mechanism, point, seed, rows } in report.pairs.iter().filter(|pair| !pair.rows.is_empty()) {
+fn print_pairs(pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error> {
+    for Pair { mechanism, point, seed, rows } in pairs.iter().filter(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
         writeln!(out, "{} against full, seed {}", labelled(mechanism, point), seed_name(*seed))?;
         writeln!(out, "quantile     δs     δh         Δ      b      (W)      (X)")?;
@@ -194,7 +159,7 @@ fn print_pairs(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
             )?;
         }
     }
-    if report.pairs.iter().any(|pair| !pair.rows.is_empty()) {
+    if pairs.iter().any(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
         writeln!(out, "A condition holds where its number is below 1; Δ is at the opposite quantile.")?;
     }
