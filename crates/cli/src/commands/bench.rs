@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use clap::Args as ClapArgs;
-use semfocus_core::MechanismList;
 use semfocus_core::measurement::Count;
+use semfocus_core::{Allocation, MechanismList};
 use semfocus_lab::estimate::random_batch;
-use semfocus_lab::jobs::cores;
+
 use semfocus_lab::{Device, Lab};
 use semfocus_nn::{Encoder, Engine, InstructionSet, ModelConfig, Pass, conformance, cost, train};
+
 use serde::Serialize;
 
 use crate::output::emit;
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     }
     let names = args.mechanisms.iter().flat_map(|list| &list.0);
     let attentions = names.map(|name| lab.attention(name)).collect::<Result<Vec<_>, _>>()?;
-    let threads = args.threads.map_or_else(cores, Count::get);
+    let threads = args.threads.map_or_else(|| Allocation::here().cores, Count::get);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let time = Duration::from_secs_f64(args.seconds);
     say!("measuring matrix products on {} …", counted(threads, "thread"));
