@@ -209,8 +209,9 @@ impl<'a> Parts<'a> {
         if text.is_empty() { "No run was made yet.".to_owned() } else { text }
     }
 
+    /// A table of all runs, and their commands, which are too long for its cells.
     fn all_runs(&self) -> String {
-        let head = ["run", "asked for", "status", "trial-hours", "what it says about the claims"];
+        let head = ["asked for", "status", "trial-hours", "what it says about the claims"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for entry in &self.ledger.runs {
             let run = self.runs.get(&entry.name);
@@ -222,9 +223,11 @@ impl<'a> Parts<'a> {
                 Some(_) => said(&self.findings_of(entry)),
                 None => entry.remark.clone().unwrap_or_default(),
             };
-            rows.push(vec![format!("`{}`", entry.command()), entry.asked.clone(), status(entry, run), hours, answer]);
+            rows.push(vec![entry.asked.clone(), status(entry, run), hours, answer]);
         }
-        markdown(&rows)
+        let commands: String = self.ledger.runs.iter().map(|entry| entry.command() + "\n").collect();
+        let summary = "<details>\n<summary>Their commands, in the same order</summary>";
+        format!("{}\n{summary}\n\n```sh\n{commands}```\n\n</details>", markdown(&rows))
     }
 
     /// One line for each run that was asked for.
