@@ -13,8 +13,9 @@ use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use serde::Serialize;
 
+use crate::table::Table;
 use crate::talk::Colour;
-use crate::text::{counted, paragraph};
+use crate::text::{counted, definitions, paragraph, percent};
 
 /// A mechanism at one grid point, for `--json`.
 #[derive(Serialize)]
@@ -37,20 +38,22 @@ pub(crate) struct Row<'a> {
     versus_baseline: Option<&'a Comparison>,
 }
 
-/// All rows of a run.
-pub(crate) fn rows(evidence: &Evidence) -> Vec<Row<'_>> {
-    let all = evidence.points.iter().flat_map(|point| point.compared().map(move |compared| (point, compared)));
-    all.map(|(point, (mechanism, comparison))| Row::new(mechanism, comparison, point, evidence)).collect()
-}
-
-/// One row for each pair of mechanisms.
-pub(crate) fn rows_of_pairs(evidence: &Evidence) -> Vec<Row<'_>> {
-    let all = evidence.points.iter().flat_map(|point| point.all_pairs().iter().map(move |pair| (point, pair)));
-    all.filter_map(|(point, (name, comparison))| {
-        let mechanism = point.mechanisms.iter().find(|other| other.mechanism == *name)?;
-        Some(Row::new(mechanism, Some(comparison), point, evidence))
-    })
-    .collect()
+/// All rows of a run: one for each mechanism and grid point, or one for each pair of mechanisms.
+pub(crate) fn rows(evidence: &Evidence, all_pairs: bool) -> Vec<Row<'_>> {
+    let of_point = |at| {
+        let row = |(of, comparison)| Row::new(of, comparison, at, evidence);
+        let named = |name: &str| at.mechanisms.iter().find(|other| other.mechanism == name);
+        match all_pairs {
+            true => at
+                .all_pairs()
+                .iter()
+                .filter_map(|(name, pair)| Some((named(name)?, Some(pair))))
+                .map(row)
+                .collect::<Vec<_>>(),
+            false => at.compared().map(row).collect(),
+        }
+    };
+    evidence.points.iter().flat_map(of_point).collect()
 }
 
 impl<'a> Row<'a> {
@@ -126,110 +129,42 @@ pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Resu
 pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     print_answer(evidence, out)?;
     writeln!(out)?;
-    let width = print_points(evidence, out)?;
+    print_points(evidence, out)?;
     if !evidence.has_learned_nothing() {
-        print_over_grid(evidence, width, out)?;
+        print_over_grid(evidence, out)?;
     }
-    let unit = evidence.unit();
+    let steps = match evidence.unit() {
+        Unit::Epochs => String::new(),
+        Unit::Steps(steps) => format!("An epoch is {}. ", counted(steps as usize, "step")),
+    };
+    let (unit, baseline) = (evidence.unit().name(), name_of(&evidence.baseline));
     let text = format!(
-        "Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: {0} of {1} \
-         / {0} of the mechanism, median over seeds of the ratios.",
-        unit.name(),
-        name_of(&evidence.baseline)
+        "{steps}Medians over seeds; a trial that has not reached the target counts as later than any other. speed-up: {unit} of \
+         {baseline} / {unit} of the mechanism, median over seeds of the ratios."
     );
-    match unit {
-        Unit::Epochs => paragraph(out, "", &text),
-        Unit::Steps(steps) => paragraph(out, "", &format!("An epoch is {}. {text}", counted(steps as usize, "step"))),
-    }
+    paragraph(out, "", &text)
 }
 
 /// At how many points of a grid each mechanism is faster or slower, and each mechanism at its best point.
-fn print_over_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    for Robustness { mechanism, points, faster, slower, min, max } in evidence.robustness() {
+fn print_over_grid(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    let text = |Robustness { mechanism, points, faster, slower, min, max }: &Robustness| {
         let range = match (min, max) {
             (Some((min, at)), Some((max, to))) if at != to => format!("; speed-up from {min} ({at}) to {max} ({to})"),
             (Some((only, at)), _) => format!("; speed-up {only}, only known for {at}"),
             _ => String::new(),
         };
-        let text = format!("faster at {faster} and slower at {slower} of {points} points{range}");
-        paragraph(out, &format!("{mechanism:width$}  "), &text)?;
-    }
-    print_best_of_grid(evidence, width, out)
-}
-
-/// Table and verdicts of each grid point. Returns the width of the first column.
-pub(crate) fn print_points(evidence: &Evidence, out: &mut dyn Write) -> io::Result<usize> {
-    let all = || evidence.points.iter().flat_map(|point| &point.mechanisms);
-    let width = all().map(|mechanism| mechanism.mechanism.chars().count()).max().unwrap_or(0).max("mechanism".len());
-    for point in &evidence.points {
-        print_point(evidence, point, width, out)?;
-    }
-    Ok(width)
-}
-
-/// How sentences call a baseline.
-fn name_of(baseline: &str) -> String {
-    if baseline == BASELINE { "full attention".to_owned() } else { baseline.to_owned() }
-}
-
-fn print_point(evidence: &Evidence, point: &PointEvidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    if !point.point.is_empty() {
-        writeln!(out, "{}", point_name(&point.point))?;
-    }
-    let goal = to_goal(evidence);
-    writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
-    print_heading(evidence, width, out)?;
-    for (mechanism, comparison) in point.compared() {
-        print_row(mechanism, comparison, evidence.unit(), width, out)?;
-    }
-    print_notes(&point.mechanisms, out)?;
-    writeln!(out)?;
-    // That nothing learned anything has been said.
-    let mut compared = point.compared().filter(|(_, comparison)| comparison.is_some()).peekable();
-    if compared.peek().is_none() || evidence.has_learned_nothing() {
-        return Ok(());
-    }
-    for (MechanismEvidence { mechanism, .. }, comparison) in compared {
-        paragraph(out, &format!("{mechanism:width$}  "), &verdict(mechanism, comparison, evidence))?;
-    }
-    writeln!(out)
-}
-
-/// What the rows of a table are.
-fn row_name(evidence: &Evidence) -> &'static str {
-    let axis = evidence.points.first().and_then(|point| point.point.first());
-    if axis.is_some_and(|(axis, _)| axis == MECHANISM_AXIS) { "run" } else { "mechanism" }
-}
-
-fn print_heading(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:width$}  {:>8}  {:>9}  {:>14}  {:>8}  {:>8}",
-        row_name(evidence),
-        "median",
-        "reached",
-        "speed-up",
-        "best",
-        "last"
-    )
-}
-
-/// Each mechanism at its own best point, if there is a grid.
-fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) -> io::Result<()> {
+        (mechanism.clone(), format!("faster at {faster} and slower at {slower} of {points} points{range}"))
+    };
+    definitions(out, evidence.robustness().iter().map(text))?;
     let Some(BestOfGrid { mechanisms, split }) = evidence.best_of_grid() else { return Ok(()) };
+    writeln!(out, "\neach mechanism at its best point")?;
+    print_table(evidence, mechanisms.iter().map(|best| (&best.evidence, best.versus_baseline.as_ref())), out)?;
     writeln!(out)?;
-    let goal = to_goal(evidence);
-    writeln!(out, "each mechanism at its best point")?;
-    writeln!(out, "{:width$}  {goal:<37}held-out accuracy", "")?;
-    print_heading(evidence, width, out)?;
-    for Tuned { evidence: mechanism, versus_baseline, .. } in mechanisms {
-        print_row(mechanism, versus_baseline.as_ref(), evidence.unit(), width, out)?;
-    }
-    writeln!(out)?;
-    for Tuned { point, evidence: MechanismEvidence { mechanism, .. }, versus_baseline } in mechanisms {
-        let text = format!("{}: {}", point_name(point), verdict(mechanism, versus_baseline.as_ref(), evidence));
-        paragraph(out, &format!("{mechanism:width$}  "), &text)?;
-    }
+    let text = |Tuned { point, evidence: MechanismEvidence { mechanism, .. }, versus_baseline }: &Tuned| {
+        let verdict = verdict(mechanism, versus_baseline.as_ref(), evidence);
+        (mechanism.clone(), format!("{}: {verdict}", point_name(point)))
+    };
+    definitions(out, mechanisms.iter().map(text))?;
     writeln!(out)?;
     let text = match split {
         Split::Test => {
@@ -244,34 +179,53 @@ fn print_best_of_grid(evidence: &Evidence, width: usize, out: &mut dyn Write) ->
     writeln!(out)
 }
 
+/// Table and verdicts of each grid point.
+pub(crate) fn print_points(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    for point in &evidence.points {
+        print_point_name(point, out)?;
+        print_table(evidence, point.compared(), out)?;
+        print_notes(&point.mechanisms, out)?;
+        writeln!(out)?;
+        // That nothing learned anything has been said.
+        let compared =
+            point.compared().filter(|(_, comparison)| comparison.is_some() && !evidence.has_learned_nothing());
+        let compared = compared.map(|(row, found)| (row.mechanism.clone(), verdict(&row.mechanism, found, evidence)));
+        if definitions(out, compared)? {
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_point_name(point: &PointEvidence, out: &mut dyn Write) -> io::Result<()> {
+    if point.point.is_empty() { Ok(()) } else { writeln!(out, "{}", point_name(&point.point)) }
+}
+
+/// How sentences call a baseline.
+fn name_of(baseline: &str) -> String {
+    if baseline == BASELINE { "full attention".to_owned() } else { baseline.to_owned() }
+}
+
+/// What the rows of a table are.
+fn row_name(evidence: &Evidence) -> &'static str {
+    let axis = evidence.points.first().and_then(|point| point.point.first());
+    if axis.is_some_and(|(axis, _)| axis == MECHANISM_AXIS) { "run" } else { "mechanism" }
+}
+
 /// Every pair of mechanisms.
 pub(crate) fn print_pairs(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     for point in &evidence.points {
-        if !point.point.is_empty() {
-            writeln!(out, "{}", point_name(&point.point))?;
-        }
-        let pairs = point.all_pairs();
-        let title = |mechanism: &str, comparison: &Comparison| format!("{mechanism} against {}", comparison.baseline);
-        let width = pairs.iter().map(|(name, pair)| title(name, pair).chars().count()).max().unwrap_or(0);
-        for (mechanism, comparison) in pairs {
-            let generalisation = match evidence.has_learned_nothing() {
-                true => String::new(),
-                false => format!("; {}", comparison.generalisation.words),
-            };
-            let text = format!("{}{generalisation}", comparison.learning.words);
-            paragraph(out, &format!("{:width$}  ", title(mechanism, comparison)), &text)?;
-        }
-        if pairs.is_empty() {
+        print_point_name(point, out)?;
+        let text = |(mechanism, comparison): &(String, Comparison)| {
+            let title = format!("{mechanism} against {}", comparison.baseline);
+            (title, verdict(mechanism, Some(comparison), evidence))
+        };
+        if !definitions(out, point.all_pairs().iter().map(text))? {
             writeln!(out, "there are no two mechanisms with results")?;
         }
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// What the medians of a table count.
-fn to_goal(evidence: &Evidence) -> String {
-    format!("{} to {}", evidence.unit().name(), goal_name(evidence))
 }
 
 /// `95 % training accuracy`, or the goal as it is written.
@@ -282,27 +236,34 @@ fn goal_name(evidence: &Evidence) -> String {
     evidence.goal.to_string()
 }
 
-fn print_row(
-    row: &MechanismEvidence,
-    comparison: Option<&Comparison>,
-    unit: Unit,
-    width: usize,
+fn print_table<'a>(
+    evidence: &Evidence,
+    rows: impl Iterator<Item = (&'a MechanismEvidence, Option<&'a Comparison>)>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let median = match row.median_epochs_to_target.map(|epochs| unit.count(epochs)) {
-        _ if row.seeds == 0 => "–".to_owned(),
-        Some(time) if time.fract() == 0.0 => format!("{time:.0}"),
-        Some(time) => format!("{time:.1}"),
-        None => format!("> {}", unit.count(row.epochs as f64)),
-    };
-    // A trial that diverged in its first epoch has not reached the target either.
-    let trials = row.seeds.max(row.planned - row.unfinished);
-    let reached = format!("{} of {trials}", row.reached);
-    let ratio = comparison.and_then(|comparison| comparison.epochs);
-    let ratio = ratio.map_or_else(|| "–".to_owned(), |speedup| speedup.ratio.to_string());
-    let percent = |accuracy: Option<f64>| accuracy.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
-    let (best, last) = (percent(row.best_heldout_accuracy), percent(row.last_heldout_accuracy));
-    writeln!(out, "{:width$}  {median:>8}  {reached:>9}  {ratio:>14}  {best:>8}  {last:>8}", row.mechanism)
+    let unit = evidence.unit();
+    let mut table = Table::new([row_name(evidence), ">median", ">reached", ">speed-up", ">best", ">last"]);
+    table.span(1, 3, &format!("{} to {}", unit.name(), goal_name(evidence)));
+    table.span(4, 5, "held-out accuracy");
+    for (row, comparison) in rows {
+        let median = match row.median_epochs_to_target.map(|epochs| unit.count(epochs)) {
+            _ if row.seeds == 0 => "–".to_owned(),
+            Some(time) if time.fract() == 0.0 => format!("{time:.0}"),
+            Some(time) => format!("{time:.1}"),
+            None => format!("> {}", unit.count(row.epochs as f64)),
+        };
+        // A trial that diverged in its first epoch has not reached the target either.
+        let trials = row.seeds.max(row.planned - row.unfinished);
+        let reached = format!("{} of {trials}", row.reached);
+        let [best, last] = [row.best_heldout_accuracy, row.last_heldout_accuracy].map(percent);
+        let speedup = ratio(comparison.and_then(|comparison| comparison.epochs));
+        table.row([row.mechanism.clone(), median, reached, speedup, best, last]);
+    }
+    table.print(out)
+}
+
+fn ratio(speedup: Option<Speedup>) -> String {
+    speedup.map_or_else(|| "–".to_owned(), |speedup| speedup.ratio.to_string())
 }
 
 /// Trials that the numbers do not cover.
@@ -311,41 +272,22 @@ fn print_notes(rows: &[MechanismEvidence], out: &mut dyn Write) -> io::Result<()
         let some = rows.iter().filter(|row| count(row) > 0).map(|row| format!("{} of {}", count(row), row.mechanism));
         some.collect::<Vec<_>>().join(", ")
     };
-    for (head, list) in [("not finished: ", list(|row| row.unfinished)), ("diverged: ", list(|row| row.diverged))] {
-        if !list.is_empty() {
-            paragraph(out, head, &list)?;
-        }
-    }
-    Ok(())
+    paragraph(out, "not finished: ", &list(|row| row.unfinished))?;
+    paragraph(out, "diverged: ", &list(|row| row.diverged))
 }
 
 /// The numbers behind the verdicts.
 pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     let unit = evidence.unit();
+    let against = format!("against {}", evidence.baseline);
     for point in &evidence.points {
-        if !point.point.is_empty() {
-            writeln!(out, "\n{}", point_name(&point.point))?;
-        }
-        writeln!(
-            out,
-            "{:15}{:>19}{:>12}{:>12}{:>7}{:>7}{:>7}",
-            format!("against {}", evidence.baseline),
-            unit.name(),
-            "FLOPs",
-            "time",
-            "saved",
-            "p",
-            "Holm"
-        )?;
+        print_point_name(point, out)?;
+        let mut table = Table::new([&against, ">", "", ">FLOPs", ">time", ">saved", ">p", ">Holm"]);
+        table.span(1, 2, unit.name());
         for (mechanism, comparison) in point.compared() {
             let Some(comparison) = comparison else { continue };
-            let ratio = |speedup: Option<Speedup>| speedup.map_or_else(|| "–".to_owned(), |s| s.ratio.to_string());
-            let epochs = match comparison.epochs {
-                Some(Speedup { ratio, interval: Some(interval) }) => {
-                    format!("{ratio} [{:.1}, {:.1}]", interval.low, interval.high)
-                }
-                other => ratio(other),
-            };
+            let interval = comparison.epochs.and_then(|speedup| speedup.interval);
+            let interval = interval.map_or_else(String::new, |ends| format!("[{:.1}, {:.1}]", ends.low, ends.high));
             let saved = comparison.epochs_saved.map_or_else(
                 || "–".to_owned(),
                 |saved| match unit {
@@ -353,18 +295,13 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
                     Unit::Steps(_) => format!("{:.0}", unit.count(saved)),
                 },
             );
-            writeln!(
-                out,
-                "{:15}{epochs:>19}{:>12}{:>12}{saved:>7}{:>7.3}{:>7.3}",
-                mechanism.mechanism,
-                ratio(comparison.flops),
-                ratio(comparison.seconds),
-                comparison.log_rank.p_value,
-                comparison.log_rank_adjusted,
-            )?;
+            let [epochs, flops, time] = [comparison.epochs, comparison.flops, comparison.seconds].map(ratio);
+            let [p, holm] = [comparison.log_rank.p_value, comparison.log_rank_adjusted].map(|p| format!("{p:.3}"));
+            table.row([mechanism.mechanism.clone(), epochs, interval, flops, time, saved, p, holm]);
         }
+        table.print(out)?;
+        writeln!(out)?;
     }
-    writeln!(out)?;
     let text = format!(
         "{0}, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached the \
          target; saved: restricted mean {0} of {1} minus those of the {2}; p: permutation log-rank test; Holm: p after Holm's \

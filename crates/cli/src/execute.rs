@@ -11,7 +11,7 @@ use semfocus_store::{End, Locks, Program, Session};
 
 use crate::progress::Progress;
 use crate::talk::say;
-use crate::text::resume_command;
+use crate::text::to_resume;
 use crate::{Error, Exit};
 
 /// What all jobs of a process share.
@@ -52,7 +52,7 @@ impl Execution<'_> {
         if ends.iter().all(|end| matches!(end, Some(End::Over(_)))) {
             return Ok(None);
         }
-        say!("Interrupted; progress is saved. To resume: {}", resume_command());
+        say!("Interrupted; progress is saved.{}", to_resume());
         Ok(Some(Exit::Interrupted))
     }
 }

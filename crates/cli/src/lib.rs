@@ -42,6 +42,7 @@ mod progress;
 mod screen;
 mod signals;
 mod slurm;
+mod table;
 mod talk;
 mod text;
 mod time;

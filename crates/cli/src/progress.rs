@@ -148,7 +148,7 @@ impl Progress {
             let _ = ticker.join(); // a ticker that failed has nothing more to say
         }
         if let View::Bars(screen) = &self.shared.view {
-            locked(screen).clear();
+            locked(screen).draw(Vec::new());
         }
     }
 }
@@ -186,7 +186,7 @@ impl Shared {
                 }
                 View::Lines if board.last_line.elapsed() >= interval(board.began.elapsed()) => {
                     board.last_line = Instant::now();
-                    self.say(&board.line());
+                    self.say(&board.log_line());
                 }
                 View::Lines | View::Quiet => {}
             }
@@ -221,44 +221,32 @@ impl Board {
         Some((left.iter().sum::<f64>() / self.at_once as f64).max(longest))
     }
 
-    fn whole(&self) -> String {
-        format!("{} of {} done, {}", self.finished, self.jobs.len(), left(self.time_left()))
-    }
-
-    /// The bars: one for each running job, as many as there is room for, and one for all jobs.
+    /// One line for each running job, as many as there is room for, and one for all jobs.
     fn lines(&self, rows: usize) -> Vec<Line> {
         let mut running: Vec<&Entry> = self.jobs.values().filter(|entry| entry.running.is_some()).collect();
         running.sort_by(|a, b| a.title.cmp(&b.title));
         let shown = running.len().min(rows.saturating_sub(3));
-        let mut lines: Vec<Line> = running[..shown].iter().map(|entry| entry.bar()).collect();
-        let total: usize = self.jobs.values().map(|entry| entry.total).sum();
-        let hidden = if shown < running.len() { format!("{} running", running.len()) } else { String::new() };
-        lines.push(Line {
-            label: "all".to_owned(),
-            share: self.units_done() as f64 / total.max(1) as f64,
-            facts: [
-                Fact::new(1, format!("{} of {} done", self.finished, self.jobs.len())),
-                Fact::new(2, hidden),
-                Fact::new(0, left(self.time_left())),
-            ]
-            .into_iter()
-            .filter(|fact| !fact.text.is_empty())
-            .collect(),
-        });
+        let mut lines: Vec<Line> = running[..shown].iter().map(|entry| entry.line()).collect();
+        let (done, total) = (self.units_done(), self.jobs.values().map(|entry| entry.total).sum::<usize>());
+        let mut facts = vec![
+            Fact::new(3, format!("{done}/{total} {}", self.unit)),
+            Fact::new(1, format!("{} of {} done", self.finished, self.jobs.len())),
+        ];
+        if shown < running.len() {
+            facts.push(Fact::new(2, format!("{} running", running.len())));
+        }
+        facts.push(Fact::new(0, left(self.time_left())));
+        lines.push(Line { label: "all".to_owned(), share: done as f64 / total.max(1) as f64, facts });
         lines
     }
 
-    fn line(&self) -> String {
-        let total: usize = self.jobs.values().map(|entry| entry.total).sum();
-        let running = self.jobs.values().filter(|entry| entry.running.is_some()).map(|entry| {
-            let facts: Vec<String> = entry.facts().into_iter().map(|fact| fact.text).collect();
-            format!("{}: {}", entry.title, facts.join(", "))
-        });
-        let mut running: Vec<String> = running.collect();
-        running.sort();
-        let elapsed = clock(self.began.elapsed().as_secs_f64());
-        let (done, unit, whole) = (self.units_done(), self.unit, self.whole());
-        format!("{elapsed}  {done}/{total} {unit}, {whole}; {}", running.join("; "))
+    /// The same lines as a single one for a log.
+    fn log_line(&self) -> String {
+        let facts = |line: &Line| line.facts.iter().map(|fact| fact.text.as_str()).collect::<Vec<_>>().join(", ");
+        let lines = self.lines(usize::MAX);
+        let (all, running) = lines.split_last().expect("there is a line for all jobs");
+        let running: String = running.iter().map(|line| format!("; {}: {}", line.label, facts(line))).collect();
+        format!("{}  {}{running}", clock(self.began.elapsed().as_secs_f64()), facts(all))
     }
 }
 
@@ -278,13 +266,12 @@ impl Entry {
         }
     }
 
-    fn bar(&self) -> Line {
+    fn line(&self) -> Line {
         let mut facts = self.facts();
         let (units, seconds) = self.pace();
         let seconds = (units > 0).then(|| seconds / units as f64 * self.total.saturating_sub(self.done) as f64);
         facts.push(Fact::new(0, left(seconds)));
-        let share = self.done as f64 / self.total.max(1) as f64;
-        Line { label: self.title.replace(" seed ", " "), share, facts }
+        Line { label: self.title.clone(), share: self.done as f64 / self.total.max(1) as f64, facts }
     }
 
     /// How far the job is, and what it has reached.

@@ -41,41 +41,24 @@ impl Screen {
 
     /// Draws these lines in place of those drawn before. None may be as wide as the terminal.
     pub(crate) fn draw(&mut self, lines: Vec<String>) {
-        let columns = Screen::size().0;
-        if (&lines, columns) != (&self.drawn, self.columns) {
-            self.replace("", lines, columns);
+        if (&lines, Screen::size().0) != (&self.drawn, self.columns) {
+            self.replace("", lines);
         }
     }
 
     /// Writes text above the lines, where it stays.
     pub(crate) fn say(&mut self, text: &str) {
-        let lines = std::mem::take(&mut self.drawn);
-        let columns = Screen::size().0;
-        let erase = erase(&lines, columns);
-        self.write(&format!("{erase}{}\n", plain(text)), lines, columns);
+        self.replace(&format!("{text}\n"), self.drawn.clone());
     }
 
-    /// Removes the lines.
-    pub(crate) fn clear(&mut self) {
-        if !self.drawn.is_empty() {
-            self.replace("", Vec::new(), Screen::size().0);
-        }
-    }
-
-    fn replace(&mut self, text: &str, lines: Vec<String>, columns: usize) {
-        let erase = erase(&self.drawn, columns);
-        self.write(&format!("{erase}{text}"), lines, columns);
-    }
-
-    /// Writes everything in one piece, so that nothing flickers. A terminal that is gone needs no lines.
-    fn write(&mut self, before: &str, lines: Vec<String>, columns: usize) {
-        let mut text = before.to_owned();
-        for line in &lines {
-            text.push_str(&plain(line));
-            text.push('\n');
-        }
+    /// Erases the lines, and writes text and new ones in one piece, so that nothing flickers. A terminal that is gone needs no
+    /// lines.
+    fn replace(&mut self, text: &str, lines: Vec<String>) {
+        self.columns = Screen::size().0;
+        let below: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text = format!("{}{}", erase(&self.drawn, self.columns), plain(&format!("{text}{below}")));
         let _ = io::stderr().write_all(text.as_bytes());
-        (self.drawn, self.columns) = (lines, columns);
+        self.drawn = lines;
     }
 }
 

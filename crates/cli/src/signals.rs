@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use semfocus_lab::jobs::Deadline;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+use signal_hook::low_level::signal_name;
 
+use crate::talk::say;
 use crate::{Error, Exit};
 
 /// The first signal asks the run to stop, the second one ends it at once. All work of the process shares one flag.
@@ -49,15 +52,21 @@ impl Signals {
 
     /// The name of the last signal, if there was one.
     pub(crate) fn last(&self) -> Option<&'static str> {
-        match self.last.load(Ordering::Relaxed) as i32 {
-            SIGINT => Some("INT"),
-            SIGTERM => Some("TERM"),
-            SIGHUP => Some("HUP"),
-            SIGUSR1 => Some("USR1"),
-            SIGUSR2 => Some("USR2"),
-            SIGXCPU => Some("XCPU"),
-            _ => None,
+        signal_name(self.last.load(Ordering::Relaxed) as i32).map(|name| name.trim_start_matches("SIG"))
+    }
+}
+
+/// Sets the flag when the time is up, if the process still lives.
+pub(crate) fn stop_at(deadline: Deadline, stop: &Arc<AtomicBool>) {
+    let stop = stop.clone();
+    let wait = move || {
+        while !deadline.left().is_zero() {
+            std::thread::sleep(deadline.left());
         }
+        stop.store(true, Ordering::Relaxed);
+    };
+    if std::thread::Builder::new().spawn(wait).is_err() {
+        say!("note: could not start the timer thread; relying on signals instead");
     }
 }
 

@@ -8,22 +8,28 @@ use semfocus_core::Point;
 use crate::Error;
 use crate::screen::{text_width, visible};
 
-/// Breaks a text between words into lines of at most `width` characters, except for longer words.
+/// Breaks a text between words into lines of at most `width` characters, except for longer words. Commands, which stand in
+/// backticks, are not broken, so that they can be copied.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if visible(line) + 1 + visible(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
+    let mut word = String::new();
+    for part in text.split_whitespace() {
+        word += part;
+        if word.matches('`').count() % 2 == 1 {
+            word.push(' ');
+            continue;
         }
+        match lines.last_mut() {
+            Some(line) if visible(line) + 1 + visible(&word) <= width => *line += &format!(" {word}"),
+            _ => lines.push(word.clone()),
+        }
+        word.clear();
     }
+    lines.extend((!word.is_empty()).then_some(word));
     lines
 }
 
-/// Writes `head` and the wrapped text; further lines are indented by the width of `head`.
+/// Writes `head` and the wrapped text; further lines are indented by the width of `head`. Writes nothing if the text is empty.
 pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
     let indent = head.chars().count();
     for (index, line) in wrap(text, text_width().saturating_sub(indent).max(20)).iter().enumerate() {
@@ -34,6 +40,21 @@ pub(crate) fn paragraph(out: &mut dyn Write, head: &str, text: &str) -> io::Resu
         }
     }
     Ok(())
+}
+
+/// Writes names, and next to each the text about it. Returns whether there were any.
+pub(crate) fn definitions(out: &mut dyn Write, list: impl Iterator<Item = (String, String)>) -> io::Result<bool> {
+    let list: Vec<(String, String)> = list.collect();
+    let width = list.iter().map(|(name, _)| visible(name)).max().unwrap_or(0);
+    for (name, text) in &list {
+        paragraph(out, &format!("{name:width$}  "), text)?;
+    }
+    Ok(!list.is_empty())
+}
+
+/// An accuracy, if there is one.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
 
 /// Writes the rows of a table, those of each point of the grid below a line that names it.
@@ -101,10 +122,15 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The command line of this process, quoted for a shell.
-pub(crate) fn resume_command() -> String {
-    let arguments: Vec<String> = std::env::args().collect();
-    shlex::try_join(arguments.iter().map(String::as_str)).unwrap_or_else(|_| arguments.join(" "))
+/// A command line, quoted for a shell.
+pub(crate) fn shell_line<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
+    let words: Vec<&str> = words.into_iter().map(String::as_str).collect();
+    shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
+}
+
+/// How to resume: the command line of this process, on a line of its own.
+pub(crate) fn to_resume() -> String {
+    format!(" To resume:\n  {}", shell_line(&std::env::args().collect::<Vec<_>>()))
 }
 
 /// A number of any magnitude in two or three digits.
@@ -127,6 +153,8 @@ mod tests {
         assert_eq!(wrap("a bc def ghij", 5), ["a bc", "def", "ghij"]);
         assert_eq!(wrap("unbreakable b", 4), ["unbreakable", "b"]);
         assert!(wrap("", 4).is_empty());
+        assert_eq!(wrap("to resume: `semfocus run x`.", 12), ["to resume:", "`semfocus run x`."]);
+        assert_eq!(wrap("a ` b", 2), ["a", "` b"]);
     }
 
     #[test]

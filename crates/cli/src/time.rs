@@ -9,28 +9,16 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(expected)
 }
 
+/// Units from large to small, each once.
 fn from_units(text: &str) -> Option<u64> {
-    let mut rest = text.trim();
-    let (mut total, mut last) = (0u64, u64::MAX);
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
-        let (number, unit) = (rest[..digits].parse::<u64>().ok()?, rest[digits..].chars().next()?);
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return None,
-        };
-        // From large to small, each unit once.
-        if seconds >= last {
-            return None;
+    let (mut rest, mut total) = (text.trim(), 0u64);
+    for (unit, seconds) in [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)] {
+        if let Some((number, others)) = rest.split_once(unit) {
+            total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(seconds)?)?;
+            rest = others;
         }
-        last = seconds;
-        total = total.checked_add(number.checked_mul(seconds)?)?;
-        rest = &rest[digits + unit.len_utf8()..];
     }
-    Some(total)
+    rest.is_empty().then_some(total)
 }
 
 /// Reads a time as Slurm prints it: `MM:SS`, `HH:MM:SS`, `D-HH:MM:SS`. None for words such as `UNLIMITED`.

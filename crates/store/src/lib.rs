@@ -156,6 +156,12 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// A run where a trial is needed.
+    #[error("{} is a run; name one of its trials{}", .path.display(), trials_to_name(.path))]
+    RunForTrial {
+        /// Its folder.
+        path: PathBuf,
+    },
     /// A trial that has not kept the weights that are asked for.
     #[error(
         "{}: {reason}; {}\nhelp: the last, the previous and the best checkpoint are always kept, and with `probe_every = N` \
@@ -217,6 +223,18 @@ pub enum StoreError {
     /// The stored experiment cannot be read; the message names the file.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+}
+
+/// The first trials of a run, as a person can name them.
+fn trials_to_name(run: &Path) -> String {
+    const SHOWN: usize = 8;
+    let trials = Store::at(run).index().unwrap_or_default();
+    let line = |entry: &IndexEntry| format!("\n  {}/{:.8}  {}", run.display(), entry.id.to_string(), entry.title());
+    let shown: String = trials.iter().take(SHOWN).map(line).collect();
+    match trials.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}\n  and {more} more: semfocus status --all {}", run.display()),
+    }
 }
 
 fn kept_epochs(kept: &[usize]) -> String {

@@ -10,7 +10,7 @@ use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Lease, Locks, Taken};
 use crate::records::{Epochs, Log, Measured, ProbeRecord, Recorded, latest};
-use crate::{Environment, EventLog, Holder, Session, State, Status, StoreError, disk, files, finished};
+use crate::{Environment, EventLog, Holder, Session, State, Status, Store, StoreError, disk, files, finished};
 
 /// The checkpoints of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,9 @@ impl TrialReader {
     pub fn find(path: &Path) -> Result<Self, StoreError> {
         if let Some(here) = TrialReader::named(path.to_owned()).filter(Self::exists) {
             return Ok(here);
+        }
+        if Store::is_store(path) {
+            return Err(StoreError::RunForTrial { path: path.to_owned() });
         }
         let prefix = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let parent = match path.parent() {

@@ -1,5 +1,6 @@
 //! `semfocus compare`: what a run shows, or how several runs differ.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +84,7 @@ impl<'a> Compared<'a> {
             answer: (args.dirs.len() == 1).then(|| found.claim()),
             notes: found.warnings(),
             missing: found.missing().count(),
-            list: if args.all_pairs { evidence::rows_of_pairs(found) } else { evidence::rows(found) },
+            list: evidence::rows(found, args.all_pairs),
         }
     }
 }
@@ -155,18 +156,14 @@ fn print_across(
             writeln!(out, "  missing  {missing} of {} trials are not finished", run.trials().count())?;
         }
     }
-    let left_out = |mechanism: &&String| {
-        let is_of = |point: &PointEvidence| point.point.first().is_some_and(|(_, value)| value == *mechanism);
-        !found.points.iter().any(is_of)
+    let is_in_all = |mechanism: &&str| {
+        let is_of = |point: &PointEvidence| point.point.first().is_some_and(|(_, value)| value == mechanism);
+        found.points.iter().any(is_of)
     };
-    let mut only_some: Vec<&String> = Vec::new();
-    for mechanism in runs.iter().flat_map(|(_, run)| &run.experiment.mechanisms).filter(left_out) {
-        if !only_some.contains(&mechanism) {
-            only_some.push(mechanism);
-        }
-    }
+    let mechanisms = runs.iter().flat_map(|(_, run)| &run.experiment.mechanisms).map(String::as_str);
+    let only_some: BTreeSet<&str> = mechanisms.filter(|mechanism| !is_in_all(mechanism)).collect();
     if !only_some.is_empty() {
-        let names = only_some.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        let names = only_some.into_iter().collect::<Vec<_>>().join(", ");
         paragraph(out, "left out   ", &format!("{names}: not in all of the runs"))?;
     }
     writeln!(out)?;
@@ -190,12 +187,8 @@ fn settings_of(run: &Evidence) -> Vec<(&'static str, String)> {
 
 fn print(found: &Evidence, show: &Args, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "experiment {}", found.experiment.name)?;
-    if !found.experiment.reduced.is_empty() {
-        paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
-    }
-    if !found.experiment.changed.is_empty() {
-        paragraph(out, "changed    ", &found.experiment.changed.join("; "))?;
-    }
+    paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
+    paragraph(out, "changed    ", &found.experiment.changed.join("; "))?;
     let missing = found.missing().count();
     if missing > 0 {
         writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;

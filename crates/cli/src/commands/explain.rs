@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, Causes, Finding, Group, Judged, Kept, Measured};
+use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, Causes, Finding, Judged, Kept, Measured};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{BASELINE, Evidence};
 use semfocus_analysis::stats::{Bounded, Interval};
@@ -13,7 +13,8 @@ use semfocus_store::Store;
 use super::compare::GoalArgs;
 use crate::damage::left_out;
 use crate::output::emit;
-use crate::text::{counted, paragraph};
+use crate::table::Table;
+use crate::text::{counted, definitions, paragraph};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -108,51 +109,41 @@ fn print(causes: &Causes, out: &mut dyn Write) -> io::Result<()> {
     paragraph(out, "claim      ", &format!("\"{}\"", claim.claim))?;
     paragraph(out, "answer     ", &format!("{}: {}", claim.answer.name(), claim.reason))?;
     writeln!(out)?;
-    let width = causes.controls.iter().map(|measured| measured.mechanism.chars().count()).max().unwrap_or(0) + 2;
     let title = format!("share of {}", causes.reference);
-    writeln!(out, "{:width$} {:>7}   {:18}   {title}", "", "reached", "speed-up")?;
-    let mut group: Option<Group> = None;
-    for measured in &causes.controls {
-        if group.replace(measured.control.group) != Some(measured.control.group) {
-            writeln!(out, "{}", measured.control.group.title())?;
-        }
-        print_control(measured, width, out)?;
-    }
+    let mut table = Table::new(["", ">reached", ">", "speed-up", ">", &title, ""]);
+    causes.controls.iter().for_each(|measured| table.row_below(measured.control.group.title(), cells(measured)));
+    table.print(out)?;
     writeln!(out)?;
     if causes.no_shares.is_some() {
         return Ok(());
     }
-    let width = causes.explanations.iter().map(|judged| judged.explanation.chars().count()).max().unwrap_or(0);
-    for Judged { explanation, finding, words, .. } in &causes.explanations {
-        paragraph(out, &format!("{explanation:width$}  {:14}  ", finding.name()), words)?;
-    }
-    let needed: Vec<String> = causes
-        .controls
-        .iter()
-        .filter_map(|measured| Some(format!("{} {}", measured.mechanism, measured.seeds_needed?)))
-        .collect();
+    let judged = |Judged { explanation, finding, words, .. }: &Judged| {
+        (format!("{explanation:21}  {:14}", finding.name()), (*words).clone())
+    };
+    definitions(out, causes.explanations.iter().map(judged))?;
+    let needed = causes.controls.iter().filter_map(|one| Some(format!("{} {}", one.mechanism, one.seeds_needed?)));
+    let needed: Vec<String> = needed.collect();
     if !needed.is_empty() {
         writeln!(out)?;
-        let text = "if means and spread stay as they are, these would be decided with so many seeds: ";
+        let text = "seeds needed to decide, assuming the same means and spread: ";
         paragraph(out, "", &format!("{text}{}", needed.join(", ")))?;
     }
     writeln!(out)
 }
 
-fn print_control(measured: &Measured, width: usize, out: &mut dyn Write) -> io::Result<()> {
+/// A control as a row: its own speed-up, and its share of that of the reference.
+fn cells(measured: &Measured) -> [String; 7] {
     let none = || "–".to_owned();
-    let share = measured.share.map_or_else(none, |share| format!("{}{}", share.sign(), percent(share.value())));
-    writeln!(
-        out,
-        "{:width$} {:>7} {:>6} {:13} {share:>6} {:14} {}",
+    [
         format!("  {}", measured.mechanism),
         format!("{}/{}", measured.reached, measured.seeds),
         measured.speedup.map_or_else(none, times),
         measured.speedup_interval.map_or_else(String::new, |interval| span(interval, factor)),
+        measured.share.map_or_else(none, |share| format!("{}{}", share.sign(), percent(share.value()))),
         measured.share_interval.map_or_else(String::new, |interval| span(interval, percent)),
         // What is undecided is left blank.
-        if measured.kept == Kept::Undecided { "" } else { measured.kept.name() },
-    )
+        if measured.kept == Kept::Undecided { String::new() } else { measured.kept.name().to_owned() },
+    ]
 }
 
 fn times(speedup: Bounded) -> String {

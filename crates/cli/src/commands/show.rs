@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::damage::left_out;
 use crate::output::emit;
-use crate::text::{clock, paragraph, size};
+use crate::table::Table;
+use crate::text::{clock, paragraph, percent, shell_line, size};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -88,9 +89,7 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         format!(" ({steps} steps, {} per epoch)", steps / *epoch as u64)
     });
     writeln!(out, "state      {}, {} of {} epochs{steps}", state.name(), epochs.len(), settings.training.epochs)?;
-    if let Some(message) = status.as_ref().and_then(|status| status.message.as_ref()) {
-        paragraph(out, "           ", message)?;
-    }
+    paragraph(out, "           ", status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or_default())?;
     let changed = settings::all().iter().filter_map(|setting| {
         let (here, usual) = (setting.get(settings)?, setting.get(&TrialSettings::default()));
         let named = ["task", "mechanism", "seed", "training.from"].contains(&setting.path);
@@ -126,7 +125,7 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
             "machine    ",
             &format!("{}, {} cores, {}, device {}", last.cpu, last.cores, last.system, last.device),
         )?;
-        paragraph(out, "command    ", &last.command.join(" "))?;
+        writeln!(out, "command    {}", shell_line(&last.command))?;
         if !earlier.is_empty() {
             let resumed = earlier.iter().skip(1).chain([last]).map(|session| session.from_epoch.to_string());
             let (count, resumed) = (earlier.len() + 1, resumed.collect::<Vec<_>>().join(", "));
@@ -142,20 +141,17 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "epoch        lr   train loss     acc   held-out loss     acc   grad norm")?;
+    let mut table = Table::new([">epoch", ">lr", ">train loss", ">acc", ">held-out loss", ">acc", ">grad norm"]);
     let trained = shown(epochs.len()).into_iter().map(|index| &epochs[index]);
     for record in report.untrained.iter().chain(trained) {
-        let [lr, train_loss, train_accuracy, heldout_loss, heldout_accuracy, grad_norm] =
+        let [lr, train_loss, train, heldout_loss, held_out, grad_norm] =
             METRICS.map(|info| record.metrics[info.metric]);
-        writeln!(
-            out,
-            "{:5}  {lr:8.5}   {train_loss:10.4}  {:5.1} %   {heldout_loss:12.4}  {:5.1} %   {grad_norm:9.3}",
-            record.epoch,
-            100.0 * train_accuracy,
-            100.0 * heldout_accuracy,
-        )?;
+        let [train, held_out] = [train, held_out].map(|share| percent(Some(share)));
+        let [train_loss, heldout_loss] = [train_loss, heldout_loss].map(|loss| format!("{loss:.4}"));
+        let (lr, grad_norm) = (format!("{lr:.5}"), format!("{grad_norm:.3}"));
+        table.row([record.epoch.to_string(), lr, train_loss, train, heldout_loss, held_out, grad_norm]);
     }
-    Ok(())
+    Ok(table.print(out)?)
 }
 
 /// Indices of about twenty epochs at most, evenly spread, including the first and the last.

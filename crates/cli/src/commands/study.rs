@@ -4,18 +4,21 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser};
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::names::nearest;
 use semfocus_lab::Lab;
+use semfocus_lab::estimate::Estimate;
+use semfocus_lab::jobs::Deadline;
 use semfocus_store::Store;
 use serde::{Deserialize, Serialize};
 
 use super::run;
 use crate::output::emit;
-use crate::signals::stop_on_signals;
+use crate::signals::{stop_at, stop_on_signals};
+use crate::table::Table;
 use crate::talk::say;
 use crate::text::{duration, paragraph, shortened};
 use crate::{Error, Exit};
@@ -104,7 +107,7 @@ impl Planned {
         words.extend(args.jobs.map(|jobs| format!("--jobs={jobs}")));
         words.extend(args.smoke.then(|| "--smoke".to_owned()));
         let run = RunArguments::try_parse_from(words).map_err(|error| format!("{}: {error}", listed.name))?.args;
-        let run::Left { trials, done, seconds } = run::left(&run, lab)?;
+        let Estimate { trials, done, seconds, .. } = run::left(&run, lab)?;
         let over = done == trials && dir.join("report.html").is_file();
         let evidence = Store::is_store(&dir).then(|| Evidence::read(&Store::at(&dir), GOAL)).transpose()?;
         let answer = evidence.and_then(|evidence| evidence.claim().sentence());
@@ -113,7 +116,7 @@ impl Planned {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    let deadline = Instant::now() + Duration::from_secs_f64(args.hours * 3600.0);
+    let deadline = Deadline::after(Duration::from_secs_f64(args.hours * 3600.0)).ok_or("too many hours")?;
     let listed = listed(args)?;
     // One that cannot be read does not keep the others from being run.
     let planned = |listed: &Listed| match Planned::new(listed, args, lab) {
@@ -133,12 +136,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     print_plan(&plan, args.hours, &mut text)?;
     say!("{}", String::from_utf8_lossy(&text));
     let stop = stop_on_signals()?;
-    let timer = stop.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
-        timer.store(true, Ordering::Relaxed);
-    });
-    let left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+    stop_at(deadline, &stop);
+    let left = || deadline.left().as_secs_f64();
     let is_stopped = || stop.load(Ordering::Relaxed);
     // First what can be finished, in the order of the list; then the first of the rest, as far as the time goes.
     for may_be_cut in [false, true] {
@@ -188,22 +187,18 @@ fn listed(args: &Args) -> Result<Vec<Listed>, Error> {
 }
 
 fn print_plan(plan: &[Planned], hours: f64, out: &mut dyn Write) -> Result<(), Error> {
-    writeln!(out, "{:33}{:>13}{:>12}{:>12}", "run", "trials left", "time", "together")?;
+    let mut table = Table::new(["run", ">trials left", ">time", ">together"]);
     let (mut together, budget) = (0.0, hours * 3600.0);
-    let mut is_cut = false;
     for Planned { name, trials, done, over, seconds, .. } in plan {
         let left = if *over { "done".to_owned() } else { format!("{} of {trials}", trials - done) };
         together += seconds;
-        if together > budget && !is_cut {
-            is_cut = true;
-            writeln!(out, "{:-<70}", format!("-- {} -- ", duration(budget)))?;
-        }
-        let name = shortened(name, 32);
-        writeln!(out, "{name:33}{left:>13}{:>12}{:>12}", duration(*seconds), duration(together))?;
+        let title = if together > budget { format!("beyond {}", duration(budget)) } else { String::new() };
+        table.row_below(&title, [name.clone(), left, duration(*seconds), duration(together)]);
     }
+    table.print(out)?;
     writeln!(out, "\ntime: at most, by estimate")?;
-    let text = "Runs that do not fit into the time that is left are passed over for smaller ones. What is left of the time goes to \
-                the first of them. Given again, the command goes on.";
+    let text = "Runs that do not fit into the time that is left are skipped in favour of smaller ones. The rest of the time goes to \
+                the first of them. Given again, the command continues.";
     Ok(paragraph(out, "", text)?)
 }
 

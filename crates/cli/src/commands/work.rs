@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
@@ -15,7 +13,7 @@ use semfocus_store::{End, Locks, Store, StoreError};
 use crate::execute::{Execution, as_jobs};
 use crate::locks::LockArg;
 use crate::measure::{self, MeasureArgs};
-use crate::signals::Signals;
+use crate::signals::{Signals, stop_at};
 use crate::slurm::job::{margin, time_left};
 use crate::talk::say;
 use crate::text::clock;
@@ -182,19 +180,5 @@ impl Stopped {
             say!("Stopped: {why}; progress is saved, and any worker can continue from here.");
         }
         exit
-    }
-}
-
-/// Sets the flag when the time is up, if the process still lives.
-fn stop_at(deadline: Deadline, stop: &Arc<AtomicBool>) {
-    let stop = stop.clone();
-    let wait = move || {
-        while !deadline.left().is_zero() {
-            std::thread::sleep(deadline.left());
-        }
-        stop.store(true, Ordering::Relaxed);
-    };
-    if std::thread::Builder::new().spawn(wait).is_err() {
-        say!("note: could not start the timer thread; relying on Slurm's signal instead");
     }
 }

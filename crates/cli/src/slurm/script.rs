@@ -42,61 +42,65 @@ pub(crate) struct Scripts<'a> {
 impl Scripts<'_> {
     /// The array of workers.
     pub(crate) fn workers(&self) -> Result<String, Error> {
-        let Resources { time, cpus, mem, .. } = self.resources;
-        let mut text = self.head("", *time, *cpus, mem.as_deref())?;
-        let (tasks, workers) = (self.tasks, self.workers);
-        text += &format!("#SBATCH --array=1-{tasks}%{workers}\n");
-        text += "# A worker stops before its time is up. Should it not know the time, this signal tells it to.\n";
-        text += &format!("#SBATCH --signal=B:TERM@{}\n", signal_lead(*time).as_secs());
-        text += "# A job that was preempted or whose node failed comes back, and its log goes on.\n";
-        text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n";
-        text += &format!("#SBATCH --output={}\n", self.log("%A_%a.log")?);
-        text += &self.options()?;
-        text += &self.setup();
-        text += "# With exec, signals reach the worker and not this shell.\n";
-        let mut arguments = vec!["work", text_of(&self.dir)?];
-        arguments.extend(self.arguments.iter().map(String::as_str));
-        text += &format!("exec {}\n", self.command(&arguments)?);
-        Ok(text)
+        let Resources { time, cpus, .. } = self.resources;
+        let array = format!(
+            "#SBATCH --array=1-{}%{}\n\
+             # A worker stops before its time is up. Should it not know the time, this signal tells it to.\n\
+             #SBATCH --signal=B:TERM@{}\n\
+             # A job that was preempted or whose node failed comes back, and its log continues.\n",
+            self.tasks,
+            self.workers,
+            signal_lead(*time).as_secs()
+        );
+        let arguments = ["work", text_of(&self.dir)?].into_iter().chain(self.arguments.iter().map(String::as_str));
+        let command = self.command(&arguments.collect::<Vec<_>>())?;
+        let commands = format!("# With exec, signals reach the worker and not this shell.\nexec {command}\n");
+        self.script("", *time, *cpus, &array, "%A_%a.log", &commands)
     }
 
     /// The job that writes the report when all workers have ended, however they did.
     pub(crate) fn report(&self) -> Result<String, Error> {
         // It draws figures for less than a minute, in less memory than training takes.
         let time = self.resources.time.min(Duration::from_secs(1800));
-        let mut text = self.head("-report", time, 1, self.resources.mem.as_deref())?;
-        text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n";
-        text += &format!("#SBATCH --output={}\n", self.log("report-%j.log")?);
-        text += &self.options()?;
-        text += &self.setup();
         let dir = text_of(&self.dir)?;
-        text += &format!("{}\n", self.command(&["compare", dir])?);
-        text += &format!("exec {}\n", self.command(&["report", dir])?);
-        Ok(text)
+        let commands = format!("{}\nexec {}\n", self.command(&["compare", dir])?, self.command(&["report", dir])?);
+        self.script("-report", time, 1, "", "report-%j.log", &commands)
     }
 
-    fn head(&self, suffix: &str, time: Duration, cpus: u16, mem: Option<&str>) -> Result<String, Error> {
+    fn script(
+        &self,
+        suffix: &str,
+        time: Duration,
+        cpus: u16,
+        more_options: &str,
+        log: &str,
+        commands: &str,
+    ) -> Result<String, Error> {
+        let Resources { partition, account, mem, .. } = self.resources;
+        let (name, time, cpus) = (format!("semfocus-{}{suffix}", self.name), to_slurm(time), cpus.to_string());
         let mut text =
             "#!/bin/bash\n# Written by `semfocus slurm submit`. To submit it again, changed or not: sbatch FILE\n"
                 .to_owned();
-        let mut option = |name: &str, value: &str| -> Result<(), Error> {
-            text += &format!("#SBATCH --{name}={}\n", quoted(value)?);
-            Ok(())
-        };
-        option("job-name", &format!("semfocus-{}{suffix}", self.name))?;
-        let Resources { partition, account, .. } = self.resources;
-        for (name, value) in [("partition", partition), ("account", account)] {
+        for (option, value) in [
+            ("job-name", Some(&name)),
+            ("partition", partition.as_ref()),
+            ("account", account.as_ref()),
+            ("time", Some(&time)),
+            ("ntasks", Some(&"1".to_owned())),
+            ("cpus-per-task", Some(&cpus)),
+            ("mem", mem.as_ref()),
+        ] {
             if let Some(value) = value {
-                option(name, value)?;
+                text += &format!("#SBATCH --{option}={}\n", quoted(value)?);
             }
         }
-        option("time", &to_slurm(time))?;
-        option("ntasks", "1")?;
-        option("cpus-per-task", &cpus.to_string())?;
-        if let Some(mem) = mem {
-            option("mem", mem)?;
-        }
-        Ok(text)
+        text += more_options;
+        // Slurm puts numbers in place of %A and the like.
+        let log = quoted(&format!("{}/{log}", text_of(&self.folder)?.replace('%', "%%")))?;
+        text +=
+            &format!("#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output={log}\n{}\n", self.options()?);
+        text.extend(self.resources.setup.iter().map(|line| format!("{line}\n")));
+        Ok(text + commands)
     }
 
     /// The options that were given, one to a line with its value.
@@ -114,16 +118,6 @@ impl Scripts<'_> {
             }
         }
         Ok(lines.iter().map(|line| format!("#SBATCH {line}\n")).collect())
-    }
-
-    fn setup(&self) -> String {
-        let lines: String = self.resources.setup.iter().map(|line| format!("{line}\n")).collect();
-        format!("\n{lines}")
-    }
-
-    fn log(&self, name: &str) -> Result<String, Error> {
-        // Slurm puts numbers in place of %A and the like.
-        quoted(&format!("{}/{name}", text_of(&self.folder)?.replace('%', "%%")))
     }
 
     fn command(&self, arguments: &[&str]) -> Result<String, Error> {
@@ -190,7 +184,7 @@ mod tests {
 #SBATCH --array=1-24%8
 # A worker stops before its time is up. Should it not know the time, this signal tells it to.
 #SBATCH --signal=B:TERM@60
-# A job that was preempted or whose node failed comes back, and its log goes on.
+# A job that was preempted or whose node failed comes back, and its log continues.
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output="/data/my runs/x/slurm/100%%/%A_%a.log"

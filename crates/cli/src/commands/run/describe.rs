@@ -12,10 +12,10 @@ use serde::Serialize;
 use super::prepare::Prepared;
 
 use crate::measure::command;
-use crate::models::mechanism_width;
 use crate::output::emit;
+use crate::table::Table;
 use crate::talk::say;
-use crate::text::{counted, duration, paragraph, rows_by_point, size};
+use crate::text::{counted, duration, paragraph, size};
 use crate::{Error, Exit};
 
 impl Prepared {
@@ -45,9 +45,7 @@ impl Prepared {
             let text = format!("compared with the published experiment: {}", reduced.join("; "));
             paragraph(out, "reduced    ", &text)?;
         }
-        if !changed.is_empty() {
-            paragraph(out, "changed    ", &changed.join("; "))?;
-        }
+        paragraph(out, "changed    ", &changed.join("; "))?;
         for note in notes.iter().chain(&self.data_notes) {
             paragraph(out, "note       ", note)?;
         }
@@ -57,7 +55,7 @@ impl Prepared {
             paragraph(out, "note       ", &text)?;
         }
         for measurement in &self.measurements {
-            paragraph(out, "then       ", &format!("semfocus {}", command(measurement)))?;
+            writeln!(out, "then       semfocus {}", command(measurement))?;
         }
         if self.experiment.after.regions {
             writeln!(out, "then       draw the regions in which the conditions of the theory hold")?;
@@ -145,15 +143,8 @@ impl Prepared {
             }
         });
         let list: Vec<DryTrial> = trials.collect();
-        let Experiment { name, scale, claim, reduced, changed, .. } = &self.experiment;
         let report = DryRun {
-            experiment: name,
-            scale: *scale,
-            claim,
-            reduced,
-            changed,
-            dir: &self.dir,
-            trials: list.len(),
+            about: About::new(&self.experiment, &self.dir, list.len()),
             list,
             done: estimated.done,
             jobs: self.sharing.jobs,
@@ -169,15 +160,29 @@ impl Prepared {
     }
 }
 
+/// Which run it is, for `--json`.
 #[derive(Serialize)]
-struct DryRun<'a> {
+pub(super) struct About<'a> {
     experiment: &'a str,
     scale: Scale,
     claim: &'a str,
     reduced: &'a [String],
     changed: &'a [String],
-    dir: &'a Path,
-    trials: usize,
+    pub(super) dir: &'a Path,
+    pub(super) trials: usize,
+}
+
+impl<'a> About<'a> {
+    pub(super) fn new(experiment: &'a Experiment, dir: &'a Path, trials: usize) -> Self {
+        let Experiment { name, scale, claim, reduced, changed, .. } = experiment;
+        About { experiment: name, scale: *scale, claim, reduced, changed, dir, trials }
+    }
+}
+
+#[derive(Serialize)]
+struct DryRun<'a> {
+    #[serde(flatten)]
+    about: About<'a>,
     list: Vec<DryTrial>,
     /// Trials that are over.
     done: usize,
@@ -203,19 +208,14 @@ struct DryTrial {
 
 /// One line for each mechanism at each point of the grid.
 fn print_groups(groups: &[Group], out: &mut dyn Write) -> Result<(), Error> {
-    let width = mechanism_width(groups.iter().map(|group| &group.mechanism));
+    let mut table = Table::new(["mechanism", ">trials", ">done", ">epochs", ">steps", ">s/epoch", ">time left"]);
+    for Group { mechanism, point, trials, done, epochs, steps, epoch_seconds, seconds, .. } in groups {
+        let digits = if *epoch_seconds < 1000.0 { 2 } else { 0 };
+        let [trials, done, epochs, steps] = [trials, done, epochs, steps].map(usize::to_string);
+        let (epoch, left) = (format!("{epoch_seconds:.digits$}"), duration(*seconds));
+        table.row_at(point, [mechanism.clone(), trials, done, epochs, steps, epoch, left]);
+    }
     writeln!(out)?;
-    writeln!(out, "{:width$}  trials  done  epochs    steps  s/epoch  time left", "mechanism")?;
-    rows_by_point(
-        out,
-        groups,
-        |group| &group.point,
-        |out, group| {
-            let Group { mechanism, trials, done, epochs, steps, epoch_seconds, seconds, .. } = group;
-            let digits = if *epoch_seconds < 1000.0 { 2 } else { 0 };
-            let (time, epoch) = (duration(*seconds), format!("{epoch_seconds:.digits$}"));
-            Ok(writeln!(out, "{mechanism:width$}  {trials:6}  {done:4}  {epochs:6}  {steps:7}  {epoch:>7}  {time:>9}")?)
-        },
-    )?;
+    table.print(out)?;
     Ok(writeln!(out, "\ns/epoch, time left: on one core, one trial after the other")?)
 }

@@ -43,19 +43,6 @@ impl FromStr for StoredWeights {
     }
 }
 
-impl StoredWeights {
-    fn check(&self) -> Result<(), Error> {
-        if !Store::is_store(&self.trial) {
-            return Ok(());
-        }
-        let path = self.trial.display();
-        Err(format!(
-            "{path} is a run; name one of its trials, such as {path}/a7b4@10 (`semfocus status {path}` lists them)"
-        )
-        .into())
-    }
-}
-
 /// Stored weights that were found.
 pub(super) struct Source {
     pub(super) origin: Origin,
@@ -67,7 +54,6 @@ pub(super) struct Source {
 impl Source {
     /// Reads the weights that an argument names.
     pub(super) fn read(from: &StoredWeights) -> Result<Self, Error> {
-        from.check()?;
         let folder = TrialReader::find(&from.trial)?;
         let weights = match from.epoch {
             Epoch::Last => folder.weights_in(CheckpointName::Last)?,

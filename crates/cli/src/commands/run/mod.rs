@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_lab::Lab;
+use semfocus_lab::estimate::Estimate;
 use semfocus_store::{Created, Holder, Locks, Store, StoreError};
 
 use crate::damage::left_out;
@@ -105,20 +106,11 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     })
 }
 
-/// What is left of a run.
-pub(crate) struct Left {
-    pub(crate) trials: usize,
-    /// Trials that are over.
-    pub(crate) done: usize,
-    /// By estimate, with as many trials at once as are asked for; 0 on devices whose speed is unknown.
-    pub(crate) seconds: f64,
-}
-
-/// What is left of the run that these arguments ask for.
-pub(crate) fn left(args: &Args, lab: &Lab) -> Result<Left, Error> {
+/// What is left of the run that these arguments ask for; its time is 0 on devices whose speed is unknown.
+pub(crate) fn left(args: &Args, lab: &Lab) -> Result<Estimate, Error> {
     let prepared = args.prepare(lab)?;
-    let estimate = prepared.estimate(&args.what, lab).unwrap_or_default();
-    Ok(Left { trials: prepared.jobs.len(), done: estimate.done, seconds: estimate.seconds })
+    let unknown = || Estimate { trials: prepared.jobs.len(), ..Estimate::default() };
+    Ok(prepared.estimate(&args.what, lab).unwrap_or_else(unknown))
 }
 
 /// Makes the store, or joins what another process has just added to it. None if it was asked to stop while it waited.

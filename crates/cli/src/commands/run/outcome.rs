@@ -1,32 +1,27 @@
 //! How a run ended.
 
 use std::io::Write;
-use std::path::Path;
 
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::claim::Claim;
-use semfocus_core::{Experiment, Scale};
+use semfocus_core::Experiment;
 use semfocus_lab::jobs::Job;
 use semfocus_store::{End, State, Store};
 use serde::Serialize;
 
 use super::Args;
+use super::describe::About;
 use crate::commands::explain::print_summary;
 use crate::output::emit;
 use crate::talk::say;
-use crate::text::{counted, duration, resume_command};
+use crate::text::{counted, duration, to_resume};
 use crate::{Error, Exit, evidence};
 
 /// The result of a run.
 #[derive(Serialize)]
 pub(super) struct Outcome<'a> {
-    experiment: &'a str,
-    scale: Scale,
-    claim: &'a str,
-    reduced: &'a [String],
-    changed: &'a [String],
-    dir: &'a Path,
-    trials: usize,
+    #[serde(flatten)]
+    about: About<'a>,
     /// Those that did all their epochs or reached their target.
     finished: usize,
     diverged: Vec<String>,
@@ -67,18 +62,12 @@ impl<'a> Outcome<'a> {
         let over = ends.clone().filter(|(_, end)| matches!(end, End::Over(_))).count();
         let diverged: Vec<String> = diverged.collect();
         Outcome {
-            experiment: &experiment.name,
-            scale: experiment.scale,
-            claim: &experiment.claim,
-            reduced: &experiment.reduced,
-            changed: &experiment.changed,
-            dir: store.dir(),
-            trials: jobs.len(),
+            about: About::new(experiment, store.dir(), jobs.len()),
             finished: over - diverged.len(),
             diverged,
             failed: failed.collect(),
             interrupted: interrupted && over < jobs.len(),
-            comparison: evidence::rows(evidence),
+            comparison: evidence::rows(evidence, false),
             answer: evidence.claim(),
             probe_seconds: evidence.trials().flat_map(|o| &o.trial.probes).filter_map(|probe| probe.seconds).sum(),
             training_seconds: evidence.trials().flat_map(|o| &o.trial.curve).filter_map(|point| point.seconds).sum(),
@@ -88,7 +77,7 @@ impl<'a> Outcome<'a> {
 
     /// Whether nothing is left to do.
     pub(super) fn is_over(&self) -> bool {
-        self.finished + self.diverged.len() == self.trials
+        self.finished + self.diverged.len() == self.about.trials
     }
 
     pub(super) fn exit(&self) -> Exit {
@@ -108,7 +97,7 @@ impl<'a> Outcome<'a> {
                 evidence::print(self.evidence, out)?;
                 print_summary(self.evidence, out)?;
                 // Without --quiet, the last line of all says where they are.
-                if args.quiet { Ok(writeln!(out, "\nresults    {}", self.dir.display())?) } else { Ok(()) }
+                if args.quiet { Ok(writeln!(out, "\nresults    {}", self.about.dir.display())?) } else { Ok(()) }
             })?;
         }
         out.flush()?;
@@ -121,20 +110,20 @@ impl<'a> Outcome<'a> {
                 say!("{trial}: diverged");
             }
         }
-        let Outcome { trials, finished, diverged, .. } = self;
+        let Outcome { about: About { trials, dir, .. }, finished, diverged, .. } = self;
         let mut done = format!("{finished} of {} done", counted(*trials, "trial"));
         if !diverged.is_empty() {
             done += &format!(", {} diverged", diverged.len());
         }
         if self.interrupted {
-            say!("Interrupted with {done}; progress is saved. To resume: {}", resume_command());
+            say!("Interrupted with {done}; progress is saved.{}", to_resume());
             if finished + diverged.len() > 0 && !args.quiet {
-                say!("To see what is there: semfocus compare {}", self.dir.display());
+                say!("To see what is there:\n  semfocus compare {}", dir.display());
             }
         } else if !args.quiet {
             let left = trials - finished - diverged.len();
             let left = if left == 0 { String::new() } else { format!(", {left} not finished") };
-            say!("{done}{left}; all files are in {}", self.dir.display());
+            say!("{done}{left}; all files are in {}", dir.display());
         }
         if self.probe_seconds > 0.0 && !args.quiet {
             let share = 100.0 * self.probe_seconds / self.training_seconds;

@@ -15,7 +15,7 @@ use crate::measure;
 use crate::output::emit;
 use crate::slurm::call::CallError;
 use crate::slurm::queue::{self, Task};
-use crate::text::{clock, counted, paragraph};
+use crate::text::{clock, counted, paragraph, shell_line};
 use crate::{Error, Exit};
 
 /// More failed tasks than these are not listed.
@@ -160,18 +160,20 @@ impl Report {
         let left = if is_trained { "measurements" } else { "trials" };
         writeln!(out)?;
         if is_trained && !measures {
-            writeln!(out, "All trials are over. To write the report: semfocus report {}", dir.display())?;
+            writeln!(out, "All trials are over. To write the report:\n  semfocus report {}", dir.display())?;
         } else if let (false, None, Some(jobs)) = (is_open, &self.slurm_error, self.submissions.last()) {
-            let command = &jobs.submission.command;
-            let command = shlex::try_join(command.iter().map(String::as_str)).unwrap_or_else(|_| command.join(" "));
-            paragraph(out, "", &format!("No job is queued, and {left} are left. To submit more workers:"))?;
-            writeln!(out, "  {command}")?;
+            let command = shell_line(jobs.submission.command.iter().filter(|word| *word != "--json"));
+            writeln!(out, "No job is queued, and {left} are left. To submit more workers:\n  {command}")?;
         } else if is_trained && self.submissions.is_empty() {
-            writeln!(out, "All trials are over; measurements are left. To make them: semfocus work {}", dir.display())?;
+            writeln!(
+                out,
+                "All trials are over; measurements are left. To make them:\n  semfocus work {}",
+                dir.display()
+            )?;
         } else if is_trained {
             writeln!(out, "All trials are over; measurements are left.")?;
         } else {
-            writeln!(out, "To see every trial: semfocus status {}", dir.display())?;
+            writeln!(out, "To see every trial:\n  semfocus status {}", dir.display())?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `semfocus slurm submit`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
@@ -17,7 +17,7 @@ use crate::commands::run::{ExperimentArgs, Prepared, create};
 use crate::measure::{self, MeasureArgs};
 use crate::output::emit;
 use crate::signals::stop_on_signals;
-use crate::slurm::call::{CallError, call};
+use crate::slurm::call::{Answer, CallError, call};
 use crate::slurm::script::{Resources, Scripts};
 use crate::talk::say;
 use crate::text::{clock, counted};
@@ -135,7 +135,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         return Ok(Exit::Done);
     }
     if args.dry_run {
-        let answer = call("sbatch", &["--test-only"], &script).map_err(refused)?;
+        let answer = sbatch(&["--test-only"], &script)?;
         for line in answer.stderr.lines().chain(answer.stdout.lines()) {
             writeln!(out, "{}", line.trim_start_matches("sbatch: "))?;
         }
@@ -153,8 +153,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let (script_path, report_path) = (folder.join("job.sh"), folder.join("report.sh"));
     files::write_whole(&script_path, script.as_bytes())?;
     files::write_whole(&report_path, report.as_bytes())?;
-    let path = script_path.display().to_string();
-    let (job, cluster) = number(&call("sbatch", &["--parsable", &path], "").map_err(refused)?.stdout)?;
+    let (job, cluster) = submit(&script_path, &[])?;
     let mut submission = Submission {
         folder: folder.clone(),
         job,
@@ -168,12 +167,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         command: std::env::args().collect(),
     };
     submission.write()?;
-    let path = report_path.display().to_string();
-    let after = format!("--dependency=afterany:{}", submission.job);
-    match call("sbatch", &["--parsable", &after, &path], "")
-        .map_err(Error::from)
-        .and_then(|answer| number(&answer.stdout))
-    {
+    match submit(&report_path, &[&format!("--dependency=afterany:{}", submission.job)]) {
         Ok((job, _)) => submission.report_job = Some(job),
         // The workers are what matters.
         Err(error) => say!("note: no job for the report: {error}; write it with `semfocus report {}`", dir.display()),
@@ -292,47 +286,55 @@ fn warn_of_memory(resources: &Resources, estimate: &Estimate) {
 
 /// Reads an amount of memory as Slurm does: in mebibytes, or with a unit.
 fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (number, shift) = match text.char_indices().last()? {
-        (end, 'K' | 'k') => (&text[..end], 10),
-        (end, 'M' | 'm') => (&text[..end], 20),
-        (end, 'G' | 'g') => (&text[..end], 30),
-        (end, 'T' | 't') => (&text[..end], 40),
-        _ => (text, 20),
+    let number = text.trim().trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match text.trim().strip_prefix(number)? {
+        "K" | "k" => 10,
+        "" | "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return None,
     };
     number.parse::<u64>().ok().filter(|number| *number > 0)?.checked_mul(1 << shift)
 }
 
-/// What Slurm's refusal means, where that is known.
-fn refused(error: CallError) -> Error {
-    let help = match &error {
-        CallError::Refused(_, text) if text.contains("Invalid job array specification") => {
-            "the array has more tasks than this cluster allows (MaxArraySize); give a longer --time, more --cpus, or fewer \
-             --generations"
+/// What a refusal of Slurm means that contains these words.
+const REFUSALS: [(&str, &str); 5] = [
+    (
+        "invalid job array specification",
+        "the array has more tasks than this cluster allows (MaxArraySize); give a longer --time, more --cpus, or fewer \
+         --generations",
+    ),
+    ("invalid partition", "`sinfo` lists the partitions"),
+    ("account", "give --account; `sacctmgr show associations user=$USER` may list yours"),
+    ("time limit", "`sinfo` lists the time limits of the partitions"),
+    ("", "`--print` shows the job script; options of the site go after `--` or into a profile"),
+];
+
+/// Calls `sbatch`, and says what its refusal means where that is known.
+fn sbatch(arguments: &[&str], script: &str) -> Result<Answer, Error> {
+    call("sbatch", arguments, script).map_err(|error| match &error {
+        CallError::Refused(_, text) => {
+            let help =
+                REFUSALS.iter().find(|(part, _)| text.to_lowercase().contains(part)).map_or("", |(_, help)| help);
+            format!("{error}\nhelp: {help}").into()
         }
-        CallError::Refused(_, text) if text.contains("invalid partition") => "`sinfo` lists the partitions",
-        CallError::Refused(_, text) if text.contains("account") => {
-            "give --account; `sacctmgr show associations user=$USER` may list yours"
-        }
-        CallError::Refused(_, text) if text.contains("time limit") || text.contains("Time limit") => {
-            "`sinfo` lists the time limits of the partitions"
-        }
-        CallError::Refused(..) => "`--print` shows the job script; options of the site go after `--` or into a profile",
-        _ => return error.into(),
-    };
-    format!("{error}\nhelp: {help}").into()
+        _ => error.into(),
+    })
 }
 
-fn number(printed: &str) -> Result<(String, Option<String>), Error> {
-    parse_number(printed).ok_or_else(|| format!("`sbatch` printed no number of a job: {}", printed.trim()).into())
+/// Submits a script. Returns the number of the job and the name of its cluster.
+fn submit(script: &Path, options: &[&str]) -> Result<(String, Option<String>), Error> {
+    let path = script.display().to_string();
+    let printed = sbatch(&[&["--parsable"], options, &[&path]].concat(), "")?.stdout;
+    parse_number(&printed).ok_or_else(|| format!("`sbatch` printed no number of a job: {}", printed.trim()).into())
 }
 
 /// The number of a job and the name of its cluster, from what `sbatch --parsable` prints: `12` or `12;cluster`.
 fn parse_number(text: &str) -> Option<(String, Option<String>)> {
     let line = text.lines().rfind(|line| !line.trim().is_empty())?.trim();
-    let (number, cluster) = line.split_once(';').map_or((line, None), |(number, name)| (number, Some(name)));
+    let (number, cluster) = line.split_once(';').unwrap_or((line, ""));
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| (number.to_owned(), cluster.filter(|name| !name.is_empty()).map(str::to_owned)))
+    is_number.then(|| (number.to_owned(), (!cluster.is_empty()).then(|| cluster.to_owned())))
 }
 
 #[cfg(test)]

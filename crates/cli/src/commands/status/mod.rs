@@ -17,8 +17,9 @@ use crate::damage::left_out;
 use crate::models::mechanism_width;
 use crate::output::emit;
 use crate::screen::text_width;
+use crate::table::Table;
 use crate::talk::Colour;
-use crate::text::{clock, paragraph, rows_by_point};
+use crate::text::{clock, paragraph, percent};
 use crate::{Error, Exit};
 
 /// More trials than these are shown by mechanism unless all are asked for.
@@ -113,32 +114,19 @@ fn print_list(list: &[&TrialOverview], out: &mut dyn Write) -> Result<(), Error>
     if list.is_empty() {
         return Ok(());
     }
-    let width = mechanism_width(list.iter().map(|entry| &entry.mechanism));
     // The number that a person calls a seed by and the seed itself, or the number alone where there is no room.
-    let seed_width = if width + 67 <= text_width() { 15 } else { 4 };
-    let head = ["trial", "mechanism", "seed", "state", "epoch", "train", "held-out"];
-    let [trial, mechanism, seed, state, epoch, train, held_out] = head;
-    writeln!(
-        out,
-        "{trial:8}  {mechanism:width$}  {seed:>seed_width$}  {state:11}  {epoch:>8}  {train:>7}  {held_out:>8}"
-    )?;
-    rows_by_point(
-        out,
-        list,
-        |entry| &entry.point,
-        |out, entry| {
-            let TrialOverview { trial, mechanism, seed, seed_number, state, epoch, epochs, .. } = entry;
-            let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
-            let (epoch, id) = (format!("{epoch}/{epochs}"), short(*trial));
-            let is_short = seed == seed_number || seed_width < 15;
-            let seed = if is_short { seed_number.to_string() } else { format!("{seed_number}: {seed}") };
-            let state = coloured(*state, &format!("{:11}", state.name()));
-            Ok(writeln!(
-                out,
-                "{id}  {mechanism:width$}  {seed:>seed_width$}  {state}  {epoch:>8}  {train:>7}  {held_out:>8}"
-            )?)
-        },
-    )?;
+    let width = mechanism_width(list.iter().map(|entry| &entry.mechanism));
+    let is_wide = width + 67 <= text_width();
+    let mut table = Table::new(["trial", "mechanism", ">seed", "state", ">epoch", ">train", ">held-out"]);
+    for entry in list {
+        let TrialOverview { point, mechanism, seed, seed_number, state, epoch, epochs, .. } = entry;
+        let is_short = seed == seed_number || !is_wide;
+        let seed = if is_short { seed_number.to_string() } else { format!("{seed_number}: {seed}") };
+        let (train, held_out) = (percent(entry.train_accuracy), percent(entry.heldout_accuracy));
+        let (epoch, state) = (format!("{epoch}/{epochs}"), coloured(*state));
+        table.row_at(point, [short(entry.trial), mechanism.clone(), seed, state, epoch, train, held_out]);
+    }
+    table.print(out)?;
     for entry in list {
         if let (Some(done), Some(steps)) = (entry.steps_done, entry.steps) {
             let loss = entry.step_loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
@@ -149,20 +137,16 @@ fn print_list(list: &[&TrialOverview], out: &mut dyn Write) -> Result<(), Error>
 }
 
 /// The name of a state, in a colour if it needs attention.
-fn coloured(state: State, name: &str) -> String {
+fn coloured(state: State) -> String {
     match state {
-        State::Diverged | State::Failed | State::Unreadable => Colour::Red.on_stdout(name),
-        State::Running => Colour::Cyan.on_stdout(name),
-        State::Stopped => Colour::Green.on_stdout(name),
-        State::Finished | State::Waiting | State::Interrupted => name.to_owned(),
+        State::Diverged | State::Failed | State::Unreadable => Colour::Red.on_stdout(state.name()),
+        State::Running => Colour::Cyan.on_stdout(state.name()),
+        State::Stopped => Colour::Green.on_stdout(state.name()),
+        State::Finished | State::Waiting | State::Interrupted => state.name().to_owned(),
     }
 }
 
 /// The first digits of an id.
 fn short(trial: TrialId) -> String {
     trial.to_string()[..8].to_owned()
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }

@@ -16,7 +16,7 @@ use crate::{Error, Exit};
 /// Where runs are unless another folder is given.
 pub(crate) const FOLDER: &str = "runs";
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Run {
     dir: PathBuf,
     experiment: String,
@@ -58,38 +58,27 @@ pub(crate) fn run(dir: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, E
 
 impl Run {
     fn read(dir: &Path) -> Self {
-        let mut run = Run {
-            dir: dir.to_owned(),
-            experiment: String::new(),
-            state: "unreadable",
-            trials: 0,
-            done: 0,
-            diverged: 0,
-            age_seconds: age(dir),
-            changed: Vec::new(),
-            headline: String::new(),
-        };
-        let evidence = match Store::open(dir).map_err(Error::from).and_then(|store| Ok(Evidence::read(&store, GOAL)?)) {
-            Ok(evidence) => evidence,
-            Err(error) => {
-                run.headline = error.to_string().lines().next().unwrap_or_default().to_owned();
-                return run;
-            }
-        };
+        let mut run = Run { dir: dir.to_owned(), state: "unreadable", age_seconds: age(dir), ..Run::default() };
+        match Store::open(dir).map_err(Error::from).and_then(|store| Ok(Evidence::read(&store, GOAL)?)) {
+            Ok(evidence) => run.fill(evidence),
+            Err(error) => run.headline = error.to_string().lines().next().unwrap_or_default().to_owned(),
+        }
+        run
+    }
+
+    fn fill(&mut self, evidence: Evidence) {
         let count = |states: &[State]| evidence.trials().filter(|one| states.contains(&one.trial.state)).count();
-        run.trials = evidence.trials().count();
-        run.done = count(&[State::Finished, State::Stopped]);
-        run.diverged = count(&[State::Diverged]);
-        run.state = match () {
+        self.trials = evidence.trials().count();
+        self.done = count(&[State::Finished, State::Stopped]);
+        self.diverged = count(&[State::Diverged]);
+        self.state = match () {
             () if count(&[State::Running]) > 0 => "running",
-            () if run.done + run.diverged == run.trials => "finished",
+            () if self.done + self.diverged == self.trials => "finished",
             () if count(&[State::Failed]) > 0 => "failed",
             () => "interrupted",
         };
-        run.headline = headline(&evidence);
-        run.experiment.clone_from(&evidence.experiment.name);
-        run.changed = evidence.experiment.changed;
-        run
+        self.headline = headline(&evidence);
+        (self.experiment, self.changed) = (evidence.experiment.name, evidence.experiment.changed);
     }
 }
 
@@ -136,9 +125,7 @@ fn print(runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
         let dir = dir.display().to_string();
         let diverged = if *diverged > 0 { format!(", {diverged} diverged") } else { String::new() };
         writeln!(out, "{dir:width$}  {state}, {done} of {trials} done{diverged}, {}", ago(*age_seconds))?;
-        if !changed.is_empty() {
-            paragraph(out, "    changed: ", &changed.join("; "))?;
-        }
+        paragraph(out, "    changed: ", &changed.join("; "))?;
         paragraph(out, "    ", headline)?;
     }
     Ok(())
