@@ -11,6 +11,7 @@ use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
+use semfocus_analysis::stats::Interval;
 use serde::Serialize;
 
 use crate::table::Table;
@@ -282,12 +283,16 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
     let against = format!("against {}", evidence.baseline);
     for point in &evidence.points {
         print_point_name(point, out)?;
-        let mut table = Table::new([&against, ">", "", ">FLOPs", ">time", ">saved", ">p", ">Holm"]);
-        table.span(1, 2, unit.name());
+        let mut table = Table::new([&against, unit.name(), ">FLOPs", ">time", ">saved", ">p", ">Holm"]);
         for (mechanism, comparison) in point.compared() {
             let Some(comparison) = comparison else { continue };
-            let interval = comparison.epochs.and_then(|speedup| speedup.interval);
-            let interval = interval.map_or_else(String::new, |ends| format!("[{:.1}, {:.1}]", ends.low, ends.high));
+            let epochs = match comparison.epochs {
+                Some(Speedup { ratio, interval: Some(interval) }) => {
+                    let Interval { low, high } = if ratio.is_slow_down() { interval.inverse() } else { interval };
+                    format!("{ratio} [{low:.1}, {high:.1}]")
+                }
+                other => ratio(other),
+            };
             let saved = comparison.epochs_saved.map_or_else(
                 || "–".to_owned(),
                 |saved| match unit {
@@ -295,9 +300,9 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
                     Unit::Steps(_) => format!("{:.0}", unit.count(saved)),
                 },
             );
-            let [epochs, flops, time] = [comparison.epochs, comparison.flops, comparison.seconds].map(ratio);
+            let [flops, time] = [comparison.flops, comparison.seconds].map(ratio);
             let [p, holm] = [comparison.log_rank.p_value, comparison.log_rank_adjusted].map(|p| format!("{p:.3}"));
-            table.row([mechanism.mechanism.clone(), epochs, interval, flops, time, saved, p, holm]);
+            table.row([mechanism.mechanism.clone(), epochs, flops, time, saved, p, holm]);
         }
         table.print(out)?;
         writeln!(out)?;

@@ -23,6 +23,11 @@ impl Ratio {
             Ratio::Exactly(value) | Ratio::MoreThan(value) | Ratio::LessThan(value) => value,
         }
     }
+
+    /// Whether it is written as a slow-down.
+    pub fn is_slow_down(self) -> bool {
+        self.value() < SLOWER
+    }
 }
 
 impl std::fmt::Display for Ratio {
@@ -32,7 +37,7 @@ impl std::fmt::Display for Ratio {
             Ratio::MoreThan(value) => (">", value),
             Ratio::LessThan(value) => ("<", value),
         };
-        f.pad(&if value < SLOWER {
+        f.pad(&if self.is_slow_down() {
             let turned = match sign {
                 ">" => "<",
                 "<" => ">",

@@ -66,4 +66,9 @@ impl Interval {
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
+
+    /// The interval of the reciprocal of a positive number.
+    pub fn inverse(&self) -> Self {
+        Interval { low: 1.0 / self.high, high: 1.0 / self.low }
+    }
 }

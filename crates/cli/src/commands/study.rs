@@ -127,7 +127,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         }
     };
     let plan: Vec<Planned> = listed.iter().filter_map(planned).collect();
-    let mut failed: HashSet<String> = names(&listed).filter(|name| plan.iter().all(|one| one.name != *name)).collect();
+    let is_unread = |listed: &&Listed| plan.iter().all(|one| one.name != listed.name);
+    let mut failed: HashSet<String> = listed.iter().filter(is_unread).map(|listed| listed.name.clone()).collect();
     if args.dry_run {
         emit(out, args.json, &plan, |out| print_plan(&plan, args.hours, out))?;
         return Ok(Exit::Done);
@@ -168,10 +169,6 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let results: Vec<Planned> = listed.iter().filter_map(planned).collect();
     emit(out, args.json, &results, |out| print_results(&results, out))?;
     Ok(if failed.is_empty() { Exit::Done } else { Exit::SomeFailed })
-}
-
-fn names(listed: &[Listed]) -> impl Iterator<Item = String> + '_ {
-    listed.iter().map(|listed| listed.name.clone())
 }
 
 /// The runs that are asked for.

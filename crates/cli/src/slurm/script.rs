@@ -3,29 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use semfocus_core::experiment::SlurmProfile;
+
 use super::job::signal_lead;
 use crate::Error;
 use crate::time::to_slurm;
-
-/// What every job of a submission asks for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Resources {
-    pub(crate) partition: Option<String>,
-    pub(crate) account: Option<String>,
-    pub(crate) time: Duration,
-    pub(crate) mem: Option<String>,
-    pub(crate) cpus: u16,
-    /// Options of `sbatch`, as they were given.
-    pub(crate) options: Vec<String>,
-    /// Lines before the program starts.
-    pub(crate) setup: Vec<String>,
-}
 
 /// The jobs of a submission.
 pub(crate) struct Scripts<'a> {
     /// Name of the experiment.
     pub(crate) name: &'a str,
-    pub(crate) resources: &'a Resources,
+    /// What every job asks for.
+    pub(crate) profile: &'a SlurmProfile,
+    pub(crate) time: Duration,
+    pub(crate) cpus: u16,
     /// The program, by its full path.
     pub(crate) program: PathBuf,
     /// Folder of the run, by its full path.
@@ -42,7 +33,6 @@ pub(crate) struct Scripts<'a> {
 impl Scripts<'_> {
     /// The array of workers.
     pub(crate) fn workers(&self) -> Result<String, Error> {
-        let Resources { time, cpus, .. } = self.resources;
         let array = format!(
             "#SBATCH --array=1-{}%{}\n\
              # A worker stops before its time is up. Should it not know the time, this signal tells it to.\n\
@@ -50,18 +40,18 @@ impl Scripts<'_> {
              # A job that was preempted or whose node failed comes back, and its log continues.\n",
             self.tasks,
             self.workers,
-            signal_lead(*time).as_secs()
+            signal_lead(self.time).as_secs()
         );
         let arguments = ["work", text_of(&self.dir)?].into_iter().chain(self.arguments.iter().map(String::as_str));
         let command = self.command(&arguments.collect::<Vec<_>>())?;
         let commands = format!("# With exec, signals reach the worker and not this shell.\nexec {command}\n");
-        self.script("", *time, *cpus, &array, "%A_%a.log", &commands)
+        self.script("", self.time, self.cpus, &array, "%A_%a.log", &commands)
     }
 
     /// The job that writes the report when all workers have ended, however they did.
     pub(crate) fn report(&self) -> Result<String, Error> {
         // It draws figures for less than a minute, in less memory than training takes.
-        let time = self.resources.time.min(Duration::from_secs(1800));
+        let time = self.time.min(Duration::from_secs(1800));
         let dir = text_of(&self.dir)?;
         let commands = format!("{}\nexec {}\n", self.command(&["compare", dir])?, self.command(&["report", dir])?);
         self.script("-report", time, 1, "", "report-%j.log", &commands)
@@ -76,7 +66,7 @@ impl Scripts<'_> {
         log: &str,
         commands: &str,
     ) -> Result<String, Error> {
-        let Resources { partition, account, mem, .. } = self.resources;
+        let SlurmProfile { partition, account, mem, .. } = self.profile;
         let (name, time, cpus) = (format!("semfocus-{}{suffix}", self.name), to_slurm(time), cpus.to_string());
         let mut text =
             "#!/bin/bash\n# Written by `semfocus slurm submit`. To submit it again, changed or not: sbatch FILE\n"
@@ -99,14 +89,14 @@ impl Scripts<'_> {
         let log = quoted(&format!("{}/{log}", text_of(&self.folder)?.replace('%', "%%")))?;
         text +=
             &format!("#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output={log}\n{}\n", self.options()?);
-        text.extend(self.resources.setup.iter().map(|line| format!("{line}\n")));
+        text.extend(self.profile.setup.iter().map(|line| format!("{line}\n")));
         Ok(text + commands)
     }
 
     /// The options that were given, one to a line with its value.
     fn options(&self) -> Result<String, Error> {
         let mut lines: Vec<String> = Vec::new();
-        for given in &self.resources.options {
+        for given in &self.profile.options {
             let option = quoted(given)?;
             match lines.last_mut() {
                 _ if given.starts_with('-') => lines.push(option),
@@ -147,10 +137,12 @@ fn quoted(value: &str) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    fn scripts(resources: &Resources) -> Scripts<'_> {
+    fn scripts(profile: &SlurmProfile) -> Scripts<'_> {
         Scripts {
             name: "even-pairs",
-            resources,
+            profile,
+            time: Duration::from_secs(7200),
+            cpus: 4,
             program: "/opt/semfocus".into(),
             dir: "/data/my runs/x".into(),
             folder: "/data/my runs/x/slurm/100%".into(),
@@ -163,14 +155,13 @@ mod tests {
     #[test]
     fn the_scripts_read_like_this() {
         let options = ["--qos=long", "-C", "avx512", "--mail-user=a b"].map(str::to_owned).to_vec();
-        let resources = Resources {
+        let profile = SlurmProfile {
             partition: Some("main".to_owned()),
             account: Some("ab12".to_owned()),
-            time: Duration::from_secs(7200),
             mem: Some("2G".to_owned()),
-            cpus: 4,
             options,
             setup: vec!["module load gcc".to_owned()],
+            ..SlurmProfile::default()
         };
         let expected = r#"#!/bin/bash
 # Written by `semfocus slurm submit`. To submit it again, changed or not: sbatch FILE
@@ -196,8 +187,8 @@ module load gcc
 # With exec, signals reach the worker and not this shell.
 exec /opt/semfocus work '/data/my runs/x'
 "#;
-        assert_eq!(scripts(&resources).workers().unwrap(), expected);
-        let report = scripts(&resources).report().unwrap();
+        assert_eq!(scripts(&profile).workers().unwrap(), expected);
+        let report = scripts(&profile).report().unwrap();
         assert!(report.contains("--time=00:30:00\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n"), "{report}");
         assert!(
             report.ends_with("compare '/data/my runs/x'\nexec /opt/semfocus report '/data/my runs/x'\n"),
@@ -209,8 +200,8 @@ exec /opt/semfocus work '/data/my runs/x'
     #[test]
     fn what_cannot_be_written_is_refused() {
         for option in ["--a=\"b\"", "--a=b\nrm x", "word"] {
-            let resources = Resources { options: vec![option.to_owned()], ..Resources::default() };
-            assert!(scripts(&resources).workers().is_err(), "{option}");
+            let profile = SlurmProfile { options: vec![option.to_owned()], ..SlurmProfile::default() };
+            assert!(scripts(&profile).workers().is_err(), "{option}");
         }
     }
 }

@@ -35,6 +35,14 @@ const CHANGING: [(&str, &str); 14] = [
 /// otherwise.
 const MEASURED: (&str, &str) = (r"( ?) *-?[0-9]+\.[0-9]+(?:e-?[0-9]+)?", "$1#");
 
+/// A line without the spaces that align columns, which are as wide as the numbers that training gave. What stands to the left of
+/// them is as wide as always.
+fn without_alignment(line: &str) -> String {
+    let start = line.char_indices().nth(11).map_or(line.len(), |(start, _)| start);
+    let (left, columns) = line.split_at(start);
+    left.to_owned() + &Regex::new(r"(\S) {3,}").expect("it is well formed").replace_all(columns, "$1  ")
+}
+
 /// Commands and what they print, in the folder of a test.
 pub(crate) struct Transcript<'a> {
     scratch: &'a Scratch,
@@ -117,6 +125,7 @@ impl<'a> Transcript<'a> {
         let text = CHANGING.into_iter().chain(measured).fold(text, |text, (pattern, stands)| {
             Regex::new(pattern).expect("it is well formed").replace_all(&text, stands).into_owned()
         });
-        text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+        let aligned = |line: &str| if self.hides_measured { without_alignment(line) } else { line.to_owned() };
+        text.lines().map(|line| aligned(line).trim_end().to_owned() + "\n").collect()
     }
 }

@@ -18,7 +18,7 @@ use crate::measure::{self, MeasureArgs};
 use crate::output::emit;
 use crate::signals::stop_on_signals;
 use crate::slurm::call::{Answer, CallError, call};
-use crate::slurm::script::{Resources, Scripts};
+use crate::slurm::script::Scripts;
 use crate::talk::say;
 use crate::text::{clock, counted};
 use crate::{Error, Exit, time};
@@ -81,10 +81,10 @@ struct Submitted<'a> {
 
 pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let asked = args.measure.get()?;
-    let (resources, workers) = resources(args)?;
+    let Wanted { profile, time, cpus, workers } = Wanted::new(args)?;
     let prepare = || -> Result<Prepared, Error> {
-        let mut prepared = Prepared::new(&args.what, Some(usize::from(resources.cpus)), lab)?;
-        prepared.sharing = Sharing { threads: usize::from(resources.cpus), jobs: usize::from(resources.cpus) };
+        let mut prepared = Prepared::new(&args.what, Some(usize::from(cpus)), lab)?;
+        prepared.sharing = Sharing { threads: usize::from(cpus), jobs: usize::from(cpus) };
         Ok(prepared)
     };
     let mut prepared = prepare()?;
@@ -106,10 +106,14 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     }
     // If nothing is left to train, there is something to measure on the models.
     let busy = if left > 0 { left } else { prepared.jobs.len() };
-    let workers = sensible_workers(workers, busy, resources.cpus);
-    let tasks = tasks(args, estimate.as_ref(), !measurements.is_empty(), workers, &resources)?;
+    let workers = sensible_workers(workers, busy, cpus);
+    let generations = || {
+        let estimate = estimate.as_ref()?;
+        Some(plan::generations(estimate, !measurements.is_empty(), workers, cpus, time))
+    };
+    let tasks = tasks(args.generations.or_else(generations), workers)?;
     if let Some(estimate) = &estimate {
-        warn_of_memory(&resources, estimate);
+        warn_of_memory(profile.mem.as_deref(), estimate);
     }
     let dir = std::path::absolute(&prepared.dir)?;
     let folder = Store::at(&dir).new_submission_folder();
@@ -121,7 +125,9 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let name = prepared.experiment.name.clone();
     let scripts = Scripts {
         name: &name,
-        resources: &resources,
+        profile: &profile,
+        time,
+        cpus,
         program,
         dir: dir.clone(),
         folder: folder.clone(),
@@ -161,8 +167,8 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         cluster,
         tasks,
         workers,
-        cpus: resources.cpus,
-        time_seconds: resources.time.as_secs(),
+        cpus,
+        time_seconds: time.as_secs(),
         submitted: utc_now(),
         command: std::env::args().collect(),
     };
@@ -192,33 +198,41 @@ impl Submitted<'_> {
     }
 }
 
-/// What is given on the command line, and the rest from the profile.
-fn resources(args: &Args) -> Result<(Resources, u16), Error> {
-    let here = std::env::current_dir()?;
-    let SlurmProfile { partition, account, time: limit, mem, cpus, workers, options, setup } =
-        profile::find(&here, args.profile.as_deref())?;
-    let limit =
-        limit.map(|written| time::parse(&written.value).map_err(|message| written.error(message))).transpose()?;
-    let missing = |option: &str, example: &str| {
-        format!(
-            "how {option} is not given\nhelp: give --{example}, or write it into a profile in `.semfocus.toml` (docs/cluster.md \
-             says how to choose)"
-        )
-    };
-    let resources = Resources {
-        partition: args.partition.clone().or(partition),
-        account: args.account.clone().or(account),
-        time: args.time.or(limit).ok_or_else(|| missing("long a job may take", "time 2h"))?,
-        mem: args.mem.clone().or(mem),
-        cpus: args.cpus.or(cpus).unwrap_or(1),
-        options: options.into_iter().chain(args.options.iter().cloned()).collect(),
-        setup,
-    };
-    if resources.time < Duration::from_secs(60) {
-        return Err("Slurm counts the time of jobs in minutes: --time has to be at least 1m".into());
+/// What jobs ask for: what is given on the command line, and the rest from the profile.
+struct Wanted {
+    profile: SlurmProfile,
+    time: Duration,
+    cpus: u16,
+    workers: u16,
+}
+
+impl Wanted {
+    fn new(args: &Args) -> Result<Self, Error> {
+        let mut profile = profile::find(&std::env::current_dir()?, args.profile.as_deref())?;
+        let limit = profile.time.as_ref();
+        let limit =
+            limit.map(|written| time::parse(&written.value).map_err(|wrong| written.error(wrong))).transpose()?;
+        let missing = |option: &str, example: &str| {
+            format!(
+                "how {option} is not given\nhelp: give --{example}, or write it into a profile in `.semfocus.toml` \
+                 (docs/cluster.md says how to choose)"
+            )
+        };
+        let time = args.time.or(limit).ok_or_else(|| missing("long a job may take", "time 2h"))?;
+        if time < Duration::from_secs(60) {
+            return Err("Slurm counts the time of jobs in minutes: --time has to be at least 1m".into());
+        }
+        let workers = args.workers.or(profile.workers).ok_or_else(|| missing("many jobs work at once", "workers 8"))?;
+        for (given, usual) in [
+            (&args.partition, &mut profile.partition),
+            (&args.account, &mut profile.account),
+            (&args.mem, &mut profile.mem),
+        ] {
+            *usual = given.clone().or(usual.take());
+        }
+        profile.options.extend(args.options.iter().cloned());
+        Ok(Wanted { time, cpus: args.cpus.or(profile.cpus).unwrap_or(1), workers, profile })
     }
-    let workers = args.workers.or(workers).ok_or_else(|| missing("many jobs work at once", "workers 8"))?;
-    Ok((resources, workers))
 }
 
 /// Workers that would have nothing to do are not submitted.
@@ -236,24 +250,10 @@ fn sensible_workers(asked: u16, trials: usize, cpus: u16) -> u16 {
 }
 
 /// How many tasks the array has.
-fn tasks(
-    args: &Args,
-    estimate: Option<&Estimate>,
-    measures: bool,
-    workers: u16,
-    resources: &Resources,
-) -> Result<u32, Error> {
-    let generations = match (args.generations, estimate) {
-        (Some(generations), _) => generations,
-        (None, Some(estimate)) => plan::generations(estimate, measures, workers, resources.cpus, resources.time),
-        (None, None) => {
-            return Err(
-                "the time that this device takes is not known\nhelp: give --generations, the number of jobs that may \
-                        follow each other in the place of a worker"
-                    .into(),
-            );
-        }
-    };
+fn tasks(generations: Option<u32>, workers: u16) -> Result<u32, Error> {
+    let unknown = "the time that this device takes is not known\nhelp: give --generations, the number of jobs that may follow \
+                   each other in the place of a worker";
+    let generations = generations.ok_or(unknown)?;
     let wanted = generations.saturating_mul(u32::from(workers));
     let Some(largest) = plan::largest_task() else { return Ok(wanted) };
     if u32::from(workers) > largest {
@@ -272,8 +272,8 @@ fn tasks(
 }
 
 /// A trial that needs more memory than its job has would fail there.
-fn warn_of_memory(resources: &Resources, estimate: &Estimate) {
-    let Some(bytes) = resources.mem.as_deref().and_then(bytes) else { return };
+fn warn_of_memory(mem: Option<&str>, estimate: &Estimate) {
+    let Some(bytes) = mem.and_then(bytes) else { return };
     if bytes < estimate.memory_bytes {
         say!(
             "warning: --mem is {} and the trials of a job need about {} together; they take turns, or fail if one alone does \
