@@ -315,7 +315,7 @@ fn expectations_are_answered_first() {
         ..Request::default()
     };
     let experiment = Experiment::resolve(&request, &AnyName).unwrap();
-    assert_eq!(experiment.changes_to_claim(), [""; 0], "other numbers of seeds and epochs are no other experiment");
+    assert_eq!(experiment.changes_to_claim(), [], "other numbers of seeds and epochs are no other experiment");
     let store = fixture::store(&scratch.path().join("run"), &experiment, |trial| {
         let seed = seed_number(trial);
         Some(match trial.mechanism.as_str() {

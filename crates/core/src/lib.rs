@@ -36,7 +36,9 @@ pub mod trial;
 
 pub use allocation::Allocation;
 pub use data::{DataSettings, FileSet, Length, Sizes};
-pub use experiment::{AnyName, Expectation, Expected, Experiment, ExperimentError, Known, Outcome, Request, Scale};
+pub use experiment::{
+    AnyName, Difference, Expectation, Expected, Experiment, ExperimentError, Names, Outcome, Request, Scale,
+};
 pub use measurement::Measurement;
 pub use mechanism::{BASELINE, MechanismList, Schedule};
 pub use metric::{EpochRecord, Evaluation, Goal, METRICS, Metric, Metrics};

@@ -1,7 +1,7 @@
 //! What a laboratory has: mechanisms and tasks.
 
 use semfocus_core::spec::Parts;
-use semfocus_core::{Known, Schedule, TrialSettings};
+use semfocus_core::{DataSettings, FileSet, Names, Schedule, TrialSettings};
 use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
 use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
 
@@ -72,7 +72,7 @@ impl Lab {
     }
 }
 
-impl Known for Lab {
+impl Names for Lab {
     fn mechanism(&self, text: &str) -> Result<Schedule, String> {
         self.mechanisms.schedule(text).map_err(|error| error.to_string())
     }
@@ -87,5 +87,10 @@ impl Known for Lab {
 
     fn default_length(&self, task: &str) -> Option<String> {
         self.tasks.find(task).ok().map(|task| task.task.default_length().to_string())
+    }
+
+    fn longest_sequence(&self, file: &str) -> Result<Option<usize>, String> {
+        let source = Source::find(file, &self.tasks, &FileSet::default()).map_err(|error| error.to_string())?;
+        Ok(Some(source.length(&DataSettings::default())))
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use semfocus_core::measurement::ModelChoice;
-use semfocus_core::{EpochRecord, Known, Metric, Point, TrialSettings};
+use semfocus_core::{EpochRecord, Metric, Names, Point, TrialSettings};
 use semfocus_store::{
     CheckpointName, Contents, IndexEntry, State, Store, StoreError, StoredTrial, TrialData, TrialReader,
 };

@@ -17,7 +17,7 @@ use std::path::Path;
 use semfocus_analysis::evidence::{Evidence, GOAL, Measures, Observed};
 use semfocus_core::experiment::presets;
 use semfocus_core::metric::MetricInfo;
-use semfocus_core::{Experiment, Goal, Known, Metric, Metrics, Request, Scale, TrialId, fnv_1a};
+use semfocus_core::{Difference, Experiment, Goal, Metric, Metrics, Names, Request, Scale, TrialId, fnv_1a};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
 use semfocus_store::{
@@ -46,13 +46,13 @@ pub struct RecordedRun {
     pub evidence: Evidence,
     /// How it came about.
     pub provenance: Provenance,
-    /// What it has different from the full scale, in words.
-    pub reduced: Vec<String>,
+    /// What it has different from the full scale.
+    pub reduced: Vec<Difference>,
 }
 
 impl RecordedRun {
     /// Reads the files of a run. `known` says what the published experiment is where presets leave it to the task.
-    pub fn read(dir: &Path, known: &dyn Known) -> Result<Self, RecordError> {
+    pub fn read(dir: &Path, known: &dyn Names) -> Result<Self, RecordError> {
         let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let path = dir.join("experiment.toml");
         let text = std::fs::read_to_string(&path).map_err(|error| RecordError::io(&path, &error))?;
@@ -98,7 +98,7 @@ fn of_trial<'a, T>(trials: &'a mut [TrialData], number: usize, row: &Row<T>) -> 
 
 /// How an experiment differs from the full scale of its preset, which is the published one for experiments of the study. One that is no
 /// preset has only what the command line changed.
-fn reduced(experiment: &Experiment, known: &dyn Known) -> Result<Vec<String>, RecordError> {
+fn reduced(experiment: &Experiment, known: &dyn Names) -> Result<Vec<Difference>, RecordError> {
     if !presets().iter().any(|preset| preset.name == experiment.name) {
         return Ok(experiment.changed.clone());
     }
@@ -112,7 +112,7 @@ pub(crate) fn write(
     store: &Store,
     dir: &Path,
     goal: Option<Goal>,
-    known: &dyn Known,
+    known: &dyn Names,
 ) -> Result<RecordedRun, RecordError> {
     let path = dir.join("provenance.toml");
     let goal = match goal {

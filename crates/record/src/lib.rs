@@ -32,7 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::EvidenceError;
-use semfocus_core::{ExperimentError, Goal, Known};
+use semfocus_core::{ExperimentError, Goal, Names};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::{Store, StoreError};
 
@@ -78,7 +78,7 @@ pub fn add(
     record: &Path,
     name: &str,
     goal: Option<Goal>,
-    known: &dyn Known,
+    known: &dyn Names,
 ) -> Result<RecordedRun, RecordError> {
     if let Some(goal) = goal.filter(|goal| !goal.metric.info().is_share) {
         return Err(RecordError::Target(goal));
@@ -99,7 +99,7 @@ pub struct Record {
 
 impl Record {
     /// Reads a record.
-    pub fn read(dir: &Path, known: &dyn Known) -> Result<Self, RecordError> {
+    pub fn read(dir: &Path, known: &dyn Names) -> Result<Self, RecordError> {
         let ledger = Ledger::read(&dir.join("record.toml"))?;
         let mut runs = BTreeMap::new();
         for folder in entries(&dir.join("data"))? {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use semfocus_analysis::evidence::claim::Answer;
+use semfocus_core::experiment::in_words;
 use semfocus_core::{Goal, Metric, Scale};
 use semfocus_figure::Background;
 
@@ -199,7 +200,7 @@ impl<'a> Parts<'a> {
             let command = run.provenance.command.clone().unwrap_or_else(|| entry.command());
             text += &format!("- **{}**: {}. `{command}`; {}.", entry.name, entry.asked, facts(run));
             if !run.reduced.is_empty() {
-                text += &format!(" Different from the full scale: {}.", run.reduced.join("; "));
+                text += &format!(" Different from the full scale: {}.", in_words(&run.reduced));
             }
             if let Some(remark) = &entry.remark {
                 text += &format!(" {remark}");

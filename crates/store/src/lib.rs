@@ -98,6 +98,7 @@ pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
 pub use trial::{CheckpointName, TrialReader, TrialWriter};
 
+use semfocus_core::experiment::in_words;
 use semfocus_core::file::TooLarge;
 use semfocus_core::{AnyName, Experiment, ExperimentError, TrialId};
 
@@ -188,13 +189,13 @@ pub enum StoreError {
     #[error(
         "{} holds another experiment: {}\nhelp: an experiment can grow in its folder (more seeds, mechanisms, values, epochs), \
          but its settings cannot change; choose another folder with -o",
-        .path.display(), .differences.join("; ")
+        .path.display(), .differences
     )]
     OtherExperiment {
         /// The folder.
         path: PathBuf,
         /// How the new one differs from it, in words.
-        differences: Vec<String>,
+        differences: String,
     },
     /// Another process has taken the folder over: this one writes nothing into it any more.
     #[error("{} was taken over by {}", .folder.display(), fence::name(.holder.as_deref()))]
@@ -422,11 +423,11 @@ impl Store {
         };
         if !present.iter().all(|(id, epochs)| planned.get(id).is_some_and(|planned| planned >= epochs)) {
             let differences = match self.experiment() {
-                Ok(present) => experiment.setting_differences(&present, &AnyName)?,
-                Err(_) => Vec::new(),
+                Ok(present) => in_words(&experiment.setting_differences(&present, &AnyName)?),
+                Err(_) => String::new(),
             };
             let differences = if differences.is_empty() {
-                vec!["its data files have other contents now, or it has other trials".to_owned()]
+                "its data files have other contents now, or it has other trials".to_owned()
             } else {
                 differences
             };

@@ -1,5 +1,6 @@
 //! Whether the experiment's claim holds: every expectation checked at every point of the grid.
 
+use semfocus_core::experiment::in_words;
 use semfocus_core::{Expectation, Expected, Outcome};
 use serde::Serialize;
 
@@ -86,7 +87,7 @@ impl Claim {
             )),
             () if !experiment.changes_to_claim().is_empty() => Some(format!(
                 "this run differs from the experiment it was written for: {}",
-                experiment.changes_to_claim().join("; ")
+                in_words(&experiment.changes_to_claim())
             )),
             () if experiment.expectations().next().is_none() => {
                 Some("the experiment has no [expect] table that says what to check".to_owned())

@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::claim::{CLAIM_RULE, Claim};
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
 use semfocus_analysis::evidence::{Evidence, GOAL, PointEvidence};
+use semfocus_core::experiment::in_words;
 use semfocus_core::{ExperimentError, Goal, settings};
 use semfocus_store::Store;
 use serde::Serialize;
@@ -187,8 +188,8 @@ fn settings_of(run: &Evidence) -> Vec<(&'static str, String)> {
 
 fn print(found: &Evidence, show: &Args, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "experiment {}", found.experiment.name)?;
-    paragraph(out, "reduced    ", &found.experiment.reduced.join("; "))?;
-    paragraph(out, "changed    ", &found.experiment.changed.join("; "))?;
+    paragraph(out, "reduced    ", &in_words(&found.experiment.reduced))?;
+    paragraph(out, "changed    ", &in_words(&found.experiment.changed))?;
     let missing = found.missing().count();
     if missing > 0 {
         writeln!(out, "missing    {missing} of {} trials are not finished", found.trials().count())?;

@@ -1,18 +1,17 @@
 //! `[after]`: what is measured on the trained models when all trials are over, and which figures or tables the run is made for.
 //! `measure.toml` has the same form.
 
-use std::sync::Arc;
-
 use toml::Value;
-use toml::de::{DeTable, DeValue};
 
-use super::body::{Given, parse_toml, texts, to_value};
-use super::error::{ExperimentError, Place, SourceText};
+use super::difference::{Difference, Subject};
+use super::error::ExperimentError;
+use super::layer::texts;
+use super::source::{Entry, Located, Node, Place, for_each, parse_toml};
 use crate::measurement::{Measurement, WrongOption};
 use crate::names::nearest;
 
 /// Draws the regions in which the conditions of the theory hold, which needs no trained models.
-const REGIONS: &str = "regions";
+pub(super) const REGIONS: &str = "regions";
 
 /// The names of everything that can follow training.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -20,7 +19,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Options of a measurement, as they are given.
-type Options = Vec<(String, Given)>;
+type Options = Vec<(String, Located)>;
 
 /// The measurements of one kind in a layer.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,50 +40,52 @@ pub(super) struct AfterLayer {
 
 impl AfterLayer {
     /// Reads the table of a file.
-    pub(super) fn read(table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Self, ExperimentError> {
+    pub(super) fn read(entries: Vec<Entry<'_>>) -> Result<Self, ExperimentError> {
         let mut layer = AfterLayer::default();
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        for (key, value) in entries {
-            let (name, place) = (key.get_ref().as_ref(), Place::File(source.clone(), key.span()));
-            if name == "show" {
-                let given = Given { value: to_value(value.get_ref()), place };
-                layer.shows = Some(given.map(texts)?.value);
-                continue;
-            }
-            let is_empty = |value: &DeValue<'_>| value.as_table().is_some_and(|options| options.is_empty());
-            if name == REGIONS {
-                layer.regions = Some(match value.get_ref() {
-                    DeValue::Array(list) if list.iter().all(|entry| is_empty(entry.get_ref())) => !list.is_empty(),
-                    value if is_empty(value) => true,
-                    _ => return Err(ExperimentError::new("`after.regions` has no options").at(&place)),
-                });
-                continue;
-            }
-            let usual = measurement(name, &place)?;
-            layer.steps.push(match value.get_ref() {
-                DeValue::Table(options) => Steps::Change(usual, read_options(name, options, source)?),
-                DeValue::Array(list) => {
-                    let options = list.iter().map(|value| value.get_ref().as_table());
-                    let one = |options: Option<&DeTable<'_>>| {
-                        let options = options.ok_or_else(|| expected_table(name, &place))?;
-                        changed(usual.clone(), &read_options(name, options, source)?)
-                    };
-                    Steps::Replace(name.to_owned(), options.map(one).collect::<Result<_, _>>()?)
-                }
-                // As version 0.2.0 wrote it into `measure.toml`.
-                DeValue::String(words) => {
-                    let read = Measurement::read(name, words);
-                    Steps::Replace(name.to_owned(), vec![read.map_err(|wrong| error(wrong, &place))?])
-                }
-                _ => return Err(expected_table(name, &place)),
-            });
-        }
+        for_each(entries, |entry| layer.read_entry(entry))?;
         Ok(layer)
     }
 
+    fn read_entry(&mut self, Entry { name, key, node }: Entry<'_>) -> Result<(), ExperimentError> {
+        if name == "show" {
+            self.shows = Some(node.read(texts)?);
+            return Ok(());
+        }
+        if name == REGIONS {
+            let is_empty = |node: &Node<'_>| node.table().is_some_and(|options| options.is_empty());
+            self.regions = Some(match node.list() {
+                Some(list) if list.iter().all(is_empty) => !list.is_empty(),
+                None if is_empty(&node) => true,
+                _ => return Err(ExperimentError::new("`after.regions` has no options").at(&key)),
+            });
+            return Ok(());
+        }
+        let usual = measurement(name, &key)?;
+        let expected_table = || {
+            let help = format!("write [after.{name}] and below it options of `semfocus {name}`, such as samples = 200");
+            ExperimentError::new(format!("`after.{name}` is a table of options")).at(&key).help(help)
+        };
+        self.steps.push(match (node.table(), node.list(), node.located().value) {
+            (Some(options), ..) => Steps::Change(usual, read_options(name, options)?),
+            (_, Some(list), _) => {
+                let one = |node: &Node<'_>| {
+                    let options = node.table().ok_or_else(expected_table)?;
+                    changed(usual.clone(), &read_options(name, options)?)
+                };
+                Steps::Replace(name.to_owned(), list.iter().map(one).collect::<Result<_, _>>()?)
+            }
+            // As version 0.2.0 wrote it into `measure.toml`.
+            (.., Value::String(words)) => {
+                let read = Measurement::read(name, &words);
+                Steps::Replace(name.to_owned(), vec![read.map_err(|wrong| error(wrong, &key))?])
+            }
+            _ => return Err(expected_table()),
+        });
+        Ok(())
+    }
+
     /// Adds `after.NAME.OPTION = value` of the command line.
-    pub(super) fn set(&mut self, path: &str, given: Given) -> Result<(), ExperimentError> {
+    pub(super) fn set(&mut self, path: &str, given: Located) -> Result<(), ExperimentError> {
         let Some((name, option)) = path.split_once('.').filter(|(name, _)| *name != REGIONS) else {
             let error = ExperimentError::new("an option of a measurement is written after.NAME.OPTION=VALUE");
             return Err(error.at(&given.place).help("for instance -s after.landscape.grid=21"));
@@ -101,11 +102,6 @@ fn error(WrongOption { message, help }: WrongOption, place: &Place) -> Experimen
     if let Some(help) = help { error.help(help) } else { error }
 }
 
-fn expected_table(name: &str, place: &Place) -> ExperimentError {
-    let help = format!("write [after.{name}] and below it options of `semfocus {name}`, such as samples = 200");
-    ExperimentError::new(format!("`after.{name}` is a table of options")).at(place).help(help)
-}
-
 /// The measurement with a name, with its default options.
 fn measurement(name: &str, place: &Place) -> Result<Measurement, ExperimentError> {
     Measurement::new(name).ok_or_else(|| {
@@ -118,7 +114,7 @@ fn measurement(name: &str, place: &Place) -> Result<Measurement, ExperimentError
 }
 
 /// Refuses an option that the measurement does not have, at the place of its name, or a wrong value, at its own place.
-fn checked(name: &str, option: &str, given: &Given, key: &Place) -> Result<(), ExperimentError> {
+fn checked(name: &str, option: &str, given: &Located, key: &Place) -> Result<(), ExperimentError> {
     let mut scratch = measurement(name, key)?;
     scratch.set(option, &given.value).map_err(|wrong| {
         let place = if wrong.help.is_some() { key } else { &given.place };
@@ -127,30 +123,21 @@ fn checked(name: &str, option: &str, given: &Given, key: &Place) -> Result<(), E
 }
 
 /// Reads options, each of which is checked. Those in tables of their own are called `table.option`.
-fn read_options(name: &str, table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Options, ExperimentError> {
-    fn collect(
-        name: &str,
-        prefix: &str,
-        table: &DeTable<'_>,
-        source: &Arc<SourceText>,
-        to: &mut Options,
-    ) -> Result<(), ExperimentError> {
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        for (key, value) in entries {
-            let option = format!("{prefix}{}", key.get_ref());
-            if let DeValue::Table(inner) = value.get_ref() {
-                collect(name, &format!("{option}."), inner, source, to)?;
-                continue;
+fn read_options(name: &str, entries: Vec<Entry<'_>>) -> Result<Options, ExperimentError> {
+    fn collect(name: &str, prefix: &str, entries: Vec<Entry<'_>>, to: &mut Options) -> Result<(), ExperimentError> {
+        for_each(entries, |entry| {
+            let option = format!("{prefix}{}", entry.name);
+            if let Some(inner) = entry.node.table() {
+                return collect(name, &format!("{option}."), inner, to);
             }
-            let given = Given { value: to_value(value.get_ref()), place: Place::File(source.clone(), value.span()) };
-            checked(name, &option, &given, &Place::File(source.clone(), key.span()))?;
+            let given = entry.node.located();
+            checked(name, &option, &given, &entry.key)?;
             to.push((option, given));
-        }
-        Ok(())
+            Ok(())
+        })
     }
     let mut options = Vec::new();
-    collect(name, "", table, source, &mut options)?;
+    collect(name, "", entries, &mut options)?;
     Ok(options)
 }
 
@@ -180,7 +167,7 @@ impl After {
     /// Reads the measurements of a file such as `measure.toml`.
     pub fn read_measurements(name: &str, text: &str) -> Result<Vec<Measurement>, ExperimentError> {
         let mut after = After::default();
-        parse_toml(name, text, |table, source| after.apply(&AfterLayer::read(table, source)?))?;
+        parse_toml(name, text, |entries| after.apply(&AfterLayer::read(entries)?))?;
         Ok(after.measurements)
     }
 
@@ -225,39 +212,40 @@ impl After {
         (!table.is_empty()).then_some(table)
     }
 
-    /// How the measurements differ from those of another experiment, in words.
-    pub(super) fn differences(&self, other: &After) -> Vec<String> {
-        let mut words = Vec::new();
+    /// The measurements of a kind: the options of each.
+    fn options(&self, name: &str) -> Vec<toml::Table> {
+        let of_kind = self.measurements.iter().filter(|measurement| measurement.name() == name);
+        of_kind.map(Measurement::options).collect()
+    }
+
+    /// How the measurements differ from those of another experiment.
+    pub(super) fn differences(&self, other: &After) -> Vec<Difference> {
+        let mut differences = Vec::new();
         for name in Measurement::NAMES {
-            let of = |after: &'_ After| -> Vec<toml::Table> {
-                let measurements = after.measurements.iter().filter(|measurement| measurement.name() == name);
-                measurements.map(Measurement::options).collect()
-            };
-            let (here, there) = (of(self), of(other));
-            for (option, now, before) in here
-                .iter()
-                .zip(&there)
-                .flat_map(|(mine, theirs)| mine.iter().map(|(option, value)| (option, value, &theirs[option])))
-            {
-                let text = format!("{name} {} {now} instead of {before}", option.replace('_', " "));
-                if now != before && !words.contains(&text) {
-                    words.push(text);
+            let (here, there) = (self.options(name), other.options(name));
+            for (mine, theirs) in here.iter().zip(&there) {
+                for (option, now) in mine.iter().filter(|(option, now)| theirs[*option] != **now) {
+                    let subject = Subject::Option(name, option.clone());
+                    let difference = Difference::new(subject, now, &theirs[option]);
+                    if !differences.contains(&difference) {
+                        differences.push(difference);
+                    }
                 }
             }
             if here.len() != there.len() {
-                words.push(format!("{name} {} times instead of {}", here.len(), there.len()));
+                differences.push(Difference::new(Subject::Times(name), here.len(), there.len()));
             }
         }
         if self.regions != other.regions {
-            words.push(format!("{REGIONS} {}", if self.regions { "added" } else { "left out" }));
+            differences.push(Difference::new(Subject::Regions, self.regions, other.regions));
         }
-        words
+        differences
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{AnyName, Experiment, Request};
+    use super::super::{AnyName, Experiment, Request, in_words};
     use super::*;
 
     fn resolve(text: &str, overrides: &[&str], smoke: bool) -> Result<Experiment, String> {
@@ -307,11 +295,11 @@ mod tests {
             (&kept[1], &kept[3]),
             (&read("landscape", "grid=9 mechanisms=full,topk:3"), &read("sharpness", "samples=50"))
         );
-        assert!(changed.changed.contains(&"landscape grid 9 instead of 21".to_owned()), "{:?}", changed.changed);
+        assert!(in_words(&changed.changed).contains("landscape grid 9 instead of 21"), "{:?}", changed.changed);
         let smoke = resolve(FILE, &[], true).unwrap().after.measurements;
         assert_eq!(smoke[1], read("landscape", "grid=5 samples=20"));
         let wider = resolve(FILE, &["after.landscape.range=2.5"], false).unwrap();
-        assert!(wider.changed.contains(&"landscape range 2.5 instead of 1.0".to_owned()), "{:?}", wider.changed);
+        assert!(in_words(&wider.changed).contains("landscape range 2.5 instead of 1.0"), "{:?}", wider.changed);
         let without = resolve(&format!("{FILE}\n[scale.quick]\nafter.landscape = []"), &[], false);
         assert_eq!(without.unwrap().after.measurements.len(), 3);
         let mut after = experiment.after;

@@ -4,37 +4,38 @@ use std::path::Path;
 
 use toml::Value;
 
-use super::body::{self, Body, Given};
-use super::error::{ExperimentError, Place};
-use super::{Known, Request, paths};
+use super::error::ExperimentError;
+use super::layer::{self, Layer};
+use super::source::{Located, Place};
+use super::{Names, Request, paths};
 use crate::measurement::plain_value;
 use crate::mechanism::split_list;
 use crate::settings;
 
 /// Reads the layer. A value with commas, or a list, makes an axis of the grid.
-pub(super) fn command_line(request: &Request, known: &dyn Known) -> Result<Body, ExperimentError> {
-    let mut body = Body::default();
+pub(super) fn command_line(request: &Request, names: &dyn Names) -> Result<Layer, ExperimentError> {
+    let mut layer = Layer::default();
     for text in &request.overrides {
-        add(&mut body, text)?;
+        add(&mut layer, text)?;
     }
     if let Some(mechanisms) = &request.mechanisms {
         let place = Place::Option(format!("--mechanisms {}", mechanisms.join(",")));
-        body.mechanisms = Some(Given { value: mechanisms.clone(), place });
+        layer.mechanisms = Some(Located { value: mechanisms.clone(), place });
     }
     if let Some(seeds) = request.seeds {
         let place = Place::Option(format!("--seeds {seeds}"));
-        body.seeds = Some(Given { value: Value::Integer(seeds as i64), place }.map(body::seeds)?);
+        layer.seeds = Some(Located { value: Value::Integer(seeds as i64), place }.map(layer::seeds)?);
     }
     if let Some(epochs) = request.epochs {
         let place = Place::Option(format!("--epochs {epochs}"));
-        body.set("training.epochs", &place, Given { value: Value::Integer(epochs as i64), place: place.clone() })?;
+        layer.set("training.epochs", &place, Located { value: Value::Integer(epochs as i64), place: place.clone() })?;
     }
-    paths::make_absolute(&mut body, Path::new(""), known);
-    Ok(body)
+    paths::make_absolute(&mut layer, Path::new(""), names);
+    Ok(layer)
 }
 
 /// Adds what one `key=value` says.
-fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
+fn add(layer: &mut Layer, text: &str) -> Result<(), ExperimentError> {
     let place = Place::Option(format!("-s {text}"));
     let Some((path, value)) = text.split_once('=') else {
         return Err(ExperimentError::new("an override is written key=value").at(&place));
@@ -53,13 +54,13 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
         }
         value => value,
     };
-    let given = Given { value, place: place.clone() };
+    let given = Located { value, place: place.clone() };
     match path {
-        "seeds" => body.seeds = Some(given.map(body::seeds)?),
-        "mechanisms" => body.mechanisms = Some(given.map(|value| body::texts(list(value)))?),
-        "claim" => body.claim = Some(Given { value: text_after_sign(text), place }),
-        "name" => body.name = Some(given.map(body::plain_name)?),
-        _ if path.starts_with("after.") => body.after.set(&path["after.".len()..], given)?,
+        "seeds" => layer.seeds = Some(given.map(layer::seeds)?),
+        "mechanisms" => layer.mechanisms = Some(given.map(|value| layer::texts(list(value)))?),
+        "claim" => layer.claim = Some(Located { value: text_after_sign(text), place }),
+        "name" => layer.name = Some(given.map(layer::plain_name)?),
+        _ if path.starts_with("after.") => layer.after.set(&path["after.".len()..], given)?,
         "after" | "base" | "figure" | "grid" | "panel" | "scale" => {
             let message = format!("`{path}` is a key of experiment files and cannot be set here");
             let error = ExperimentError::new(message).at(&place);
@@ -67,10 +68,10 @@ fn add(body: &mut Body, text: &str) -> Result<(), ExperimentError> {
         }
         _ => match given.value {
             Value::Array(values) => {
-                let values = values.into_iter().map(|value| Given { value, place: place.clone() }).collect();
-                body.add_axis(path, &place, Given { value: values, place: place.clone() })?;
+                let values = values.into_iter().map(|value| Located { value, place: place.clone() }).collect();
+                layer.add_axis(path, &place, Located { value: values, place: place.clone() })?;
             }
-            _ => body.set(path, &place, given)?,
+            _ => layer.set(path, &place, given)?,
         },
     }
     Ok(())

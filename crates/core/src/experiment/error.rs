@@ -1,30 +1,13 @@
 //! What is wrong with an experiment, where, and what to do.
 
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
 
+use super::source::Place;
 use crate::names::shortened;
-
-/// A file that was read, for messages that show its lines.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SourceText {
-    pub(crate) name: String,
-    pub(crate) text: String,
-}
 
 /// Characters of a line that a message shows before the place, and in all.
 const MAX_BEFORE: usize = 80;
 const MAX_SHOWN: usize = 160;
-
-/// Where a value was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Bytes of a file.
-    File(Arc<SourceText>, Range<usize>),
-    /// An option of the command line, as it was given.
-    Option(String),
-}
 
 /// What is wrong with an experiment. Its text shows the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +15,14 @@ pub struct ExperimentError {
     place: Option<Place>,
     message: String,
     help: Option<String>,
+    /// What is wrong elsewhere.
+    others: Vec<ExperimentError>,
 }
 
 impl ExperimentError {
     /// An error that is about no particular place.
     pub fn new(message: impl Into<String>) -> Self {
-        ExperimentError { place: None, message: message.into(), help: None }
+        ExperimentError { place: None, message: message.into(), help: None, others: Vec::new() }
     }
 
     pub(crate) fn at(mut self, place: &Place) -> Self {
@@ -47,6 +32,12 @@ impl ExperimentError {
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Both errors.
+    pub(super) fn and(mut self, other: ExperimentError) -> Self {
+        self.others.push(other);
         self
     }
 
@@ -93,10 +84,10 @@ impl fmt::Display for ExperimentError {
                 write!(f, "{:gutter$} | {:indent$}{}", "", "", "^".repeat(marked))?;
             }
         }
-        match &self.help {
-            Some(help) => write!(f, "\nhelp: {help}"),
-            None => Ok(()),
+        if let Some(help) = &self.help {
+            write!(f, "\nhelp: {help}")?;
         }
+        self.others.iter().try_for_each(|other| write!(f, "\n\n{other}"))
     }
 }
 

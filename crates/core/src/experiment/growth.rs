@@ -3,9 +3,9 @@
 
 use toml::Value;
 
-use super::body::Given;
-use super::error::{ExperimentError, Place};
-use super::{Experiment, Known};
+use super::error::ExperimentError;
+use super::source::{Located, Place};
+use super::{Experiment, Names};
 use crate::random::fnv_1a;
 use crate::settings::{self, Role, TrialSettings};
 
@@ -17,7 +17,7 @@ impl Experiment {
     /// of both. What the other one has comes first, so that joining the same experiment again changes nothing.
     ///
     /// Where settings differ, they are those of this experiment.
-    pub fn joined(&self, other: &Experiment, known: &dyn Known) -> Result<Self, ExperimentError> {
+    pub fn joined(&self, other: &Experiment, names: &dyn Names) -> Result<Self, ExperimentError> {
         let mut joined = self.clone();
         joined.mechanisms = union(&other.mechanisms, &self.mechanisms, |one, two| one == two);
         joined.seeds = union(&other.seeds, &self.seeds, |one, two| one == two);
@@ -34,10 +34,10 @@ impl Experiment {
         };
         if let Some((path, length)) = longer {
             let place = Place::Option("what the folder has".to_owned());
-            joined.set(path, Given { value: Value::Integer(length as i64), place });
+            joined.set(path, Located { value: Value::Integer(length as i64), place });
         }
         joined.check_size()?;
-        joined.note_changes(known)?;
+        joined.note_changes(names)?;
         Ok(joined)
     }
 
@@ -56,16 +56,16 @@ impl Experiment {
     }
 
     /// Notes in words what is different from the experiment as it is written.
-    pub(super) fn note_changes(&mut self, known: &dyn Known) -> Result<(), ExperimentError> {
+    pub(super) fn note_changes(&mut self, names: &dyn Names) -> Result<(), ExperimentError> {
         if let Some(written) = &self.written {
-            let differences = self.differences(written, known)?;
+            let differences = self.differences(written, names)?;
             self.changed = written.changed.iter().cloned().chain(differences).collect();
         }
         Ok(())
     }
 
     /// The settings that make trials other than those of `before`, as parts of a name.
-    pub(super) fn name_parts(&self, before: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
+    pub(super) fn name_parts(&self, before: &Experiment, names: &dyn Names) -> Result<Vec<String>, ExperimentError> {
         let (mine, theirs) = (self.settings_at(&[], "full", 0)?, before.settings_at(&[], "full", 0)?);
         let is_axis = |experiment: &Experiment, path| experiment.grid.iter().any(|(axis, _)| *axis == path);
         let mut parts = Vec::new();
@@ -76,7 +76,7 @@ impl Experiment {
                 (true, true) => {}
                 (true, false) => parts.push(format!("by-{short}")),
                 (false, _) => {
-                    let shown = |experiment: &Experiment, first| experiment.shown(setting, first, known);
+                    let shown = |experiment: &Experiment, first| experiment.shown(setting, first, names);
                     let (here, there) = (shown(self, &mine), shown(before, &theirs));
                     if here != there {
                         parts.push(format!("{short}={}", plain(&here)));
@@ -171,6 +171,10 @@ mod tests {
         assert_eq!(joined.settings_at(&[], "full", 0).unwrap().training.epochs, 16, "the longer of both");
         let again = other.joined(&joined, &AnyName).unwrap();
         assert_eq!(again.to_toml(), joined.to_toml(), "joining again changes nothing");
-        assert!(joined.changed.iter().any(|words| words.contains("mechanisms full topk:5")), "{:?}", joined.changed);
+        assert!(
+            joined.changed.iter().any(|change| change.to_string().contains("mechanisms full topk:5")),
+            "{:?}",
+            joined.changed
+        );
     }
 }

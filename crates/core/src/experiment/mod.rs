@@ -5,14 +5,16 @@
 //! that a message can show the place.
 
 mod after;
-mod body;
 mod command_line;
+mod difference;
 mod error;
 mod expect;
 mod growth;
+mod layer;
 mod paths;
 mod presets;
 mod profile;
+mod source;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,13 +28,15 @@ use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::study;
 pub use after::After;
-use body::{Body, Given};
 use command_line::command_line;
+pub use difference::{Difference, Subject, in_words};
 pub use error::ExperimentError;
-use error::Place;
 pub use expect::{Expectation, Expected, Outcome};
+use layer::Layer;
 pub use presets::{Preset, presets};
-pub use profile::{SlurmProfile, Written};
+pub use profile::SlurmProfile;
+pub use source::Located;
+use source::Place;
 
 /// How much of a published experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -73,20 +77,22 @@ impl FromStr for Scale {
 /// Maximum number of trials in an experiment.
 const MAX_TRIALS: u128 = 50_000;
 
-/// The names that a laboratory knows. Experiments that are to be run are checked against it.
-pub trait Known {
+/// The names that a laboratory has. Experiments that are to be run are checked against it.
+pub trait Names {
     /// The attention that a text names, in its usual spelling, or what is wrong with it.
     fn mechanism(&self, text: &str) -> Result<Schedule, String>;
     /// The usual spelling of a task, if this names one.
     fn task(&self, text: &str) -> Option<String>;
     /// The length of a task's sequences unless another is asked for, as it is written.
     fn default_length(&self, task: &str) -> Option<String>;
+    /// The length of the longest sequence of a data file, if data files are read here, or why it cannot be used.
+    fn longest_sequence(&self, file: &str) -> Result<Option<usize>, String>;
 }
 
 /// Accepts every mechanism that can be written: for reading experiments that were checked when they were run.
 pub struct AnyName;
 
-impl Known for AnyName {
+impl Names for AnyName {
     fn mechanism(&self, text: &str) -> Result<Schedule, String> {
         text.parse()
     }
@@ -97,6 +103,10 @@ impl Known for AnyName {
 
     fn default_length(&self, _: &str) -> Option<String> {
         None
+    }
+
+    fn longest_sequence(&self, _: &str) -> Result<Option<usize>, String> {
+        Ok(None)
     }
 }
 
@@ -130,10 +140,10 @@ pub struct Experiment {
     pub figure: Option<String>,
     /// Its scale.
     pub scale: Scale,
-    /// What the scale makes different from the published experiment, in words.
-    pub reduced: Vec<String>,
-    /// What the command line, and what the folder had before, make different from the preset or file, in words.
-    pub changed: Vec<String>,
+    /// What the scale makes different from the published experiment.
+    pub reduced: Vec<Difference>,
+    /// What the command line, and what the folder had before, make different from the preset or file.
+    pub changed: Vec<Difference>,
     /// What has to be known about the trials before they are compared, in words; filled in when the experiment is run.
     pub notes: Vec<String>,
     /// The mechanisms that are compared.
@@ -142,9 +152,9 @@ pub struct Experiment {
     pub seeds: Vec<u64>,
     /// What follows training.
     pub after: After,
-    expect: Vec<Given<Expectation>>,
-    settings: Vec<(&'static str, Given)>,
-    grid: Vec<(&'static str, Given<Vec<Given>>)>,
+    expect: Vec<Located<Expectation>>,
+    settings: Vec<(&'static str, Located)>,
+    grid: Vec<(&'static str, Located<Vec<Located>>)>,
     /// The experiment without the command line.
     written: Option<Box<Experiment>>,
     /// The settings that the command line changes, as parts of the name of a folder.
@@ -153,30 +163,37 @@ pub struct Experiment {
 
 impl Experiment {
     /// Resolves a request: reads and merges all layers.
-    pub fn resolve(request: &Request, known: &dyn Known) -> Result<Self, ExperimentError> {
-        let (file_name, layers) = layers_of(&request.experiment, known)?;
+    pub fn resolve(request: &Request, names: &dyn Names) -> Result<Self, ExperimentError> {
+        let (file_name, layers) = layers_of(&request.experiment, names)?;
         let is_preset = presets::find(&request.experiment).is_some();
         let scale = request.scale.unwrap_or(if is_preset { Scale::Quick } else { Scale::Full });
-        let full = Experiment::merge(file_name.clone(), &layers, Scale::Full, known)?;
-        full.check_expectations()?;
-        let mut written = Experiment::merge(file_name, &layers, scale, known)?;
+        let full = Experiment::merge(file_name.clone(), &layers, Scale::Full, names)?;
+        // In a run that left mechanisms out, what was expected of them is still written.
+        if full.changed.is_empty() && full.reduced.is_empty() {
+            full.check_expectations()?;
+        }
+        let mut written = Experiment::merge(file_name, &layers, scale, names)?;
+        written.update_differences(names)?;
         if is_preset {
-            written.reduced = written.differences(&full, known)?;
+            written.reduced = written.differences(&full, names)?;
         }
         let mut experiment = written.clone();
         if request.smoke {
             experiment.shrink();
         }
         let before = experiment.clone();
-        experiment.apply(&command_line(request, known)?, known)?;
+        experiment.apply(&command_line(request, names)?, names)?;
         experiment.check_size()?;
-        experiment.name_parts = experiment.name_parts(&before, known)?;
+        experiment.name_parts = experiment.name_parts(&before, names)?;
+        if experiment.task() != written.task() {
+            experiment.forget_claim();
+        }
         experiment.written = Some(Box::new(written));
-        experiment.note_changes(known)?;
+        experiment.note_changes(names)?;
         Ok(experiment)
     }
 
-    fn merge(name: String, layers: &[Body], scale: Scale, known: &dyn Known) -> Result<Self, ExperimentError> {
+    fn merge(name: String, layers: &[Layer], scale: Scale, names: &dyn Names) -> Result<Self, ExperimentError> {
         let mut experiment = Experiment {
             name,
             claim: String::new(),
@@ -194,17 +211,17 @@ impl Experiment {
             written: None,
             name_parts: Vec::new(),
         };
-        for body in layers {
-            experiment.apply(body, known)?;
+        for layer in layers {
+            experiment.apply(layer, names)?;
         }
-        let scales: Vec<&Body> = layers.iter().filter_map(|body| body.scales.get(&scale)).collect();
+        let scales: Vec<&Layer> = layers.iter().filter_map(|layer| layer.scales.get(&scale)).collect();
         if scales.is_empty() && scale != Scale::Full {
             let help =
                 format!("add a table [scale.{scale}] to it, or leave out --scale: a file runs exactly as written");
             return Err(ExperimentError::new(format!("`{}` has no scale `{scale}`", experiment.name)).help(help));
         }
-        for body in scales {
-            experiment.apply(body, known)?;
+        for layer in scales {
+            experiment.apply(layer, names)?;
         }
         experiment.check_size()?;
         Ok(experiment)
@@ -217,7 +234,7 @@ impl Experiment {
 
     /// Refuses expectations about mechanisms that are not compared.
     fn check_expectations(&self) -> Result<(), ExperimentError> {
-        for Given { value: Expectation { mechanism, .. }, place } in &self.expect {
+        for Located { value: Expectation { mechanism, .. }, place } in &self.expect {
             let error = |message: String| ExperimentError::new(message).at(place);
             if mechanism == BASELINE {
                 let message = format!("`{BASELINE}` is what the others are compared with; nothing is expected of it");
@@ -245,44 +262,45 @@ impl Experiment {
     }
 
     /// Applies a layer. A single value replaces the list of values of a grid axis, and vice versa.
-    fn apply(&mut self, body: &Body, known: &dyn Known) -> Result<(), ExperimentError> {
-        let take = |mine: &mut String, given: &Option<Given<String>>| {
+    fn apply(&mut self, layer: &Layer, names: &dyn Names) -> Result<(), ExperimentError> {
+        let take = |mine: &mut String, given: &Option<Located<String>>| {
             if let Some(given) = given {
                 mine.clone_from(&given.value);
             }
         };
-        take(&mut self.name, &body.name);
-        take(&mut self.claim, &body.claim);
-        if let Some(figure) = &body.figure {
+        take(&mut self.name, &layer.name);
+        take(&mut self.claim, &layer.claim);
+        if let Some(figure) = &layer.figure {
             self.figure = Some(figure.value.clone());
         }
-        for (mine, given) in
-            [(&mut self.reduced, &body.reduced), (&mut self.changed, &body.changed), (&mut self.notes, &body.notes)]
-        {
+        fn take_all<T: Clone>(mine: &mut Vec<T>, given: &Vec<T>) {
             if !given.is_empty() {
                 mine.clone_from(given);
             }
         }
-        if let Some(seeds) = &body.seeds {
+        take_all(&mut self.reduced, &layer.reduced);
+        take_all(&mut self.changed, &layer.changed);
+        take_all(&mut self.notes, &layer.notes);
+        if let Some(seeds) = &layer.seeds {
             self.seeds.clone_from(&seeds.value);
         }
-        self.after.apply(&body.after)?;
-        if let Some(mechanisms) = &body.mechanisms {
-            self.mechanisms = checked_mechanisms(mechanisms, self.after.regions, known)?;
+        self.after.apply(&layer.after)?;
+        if let Some(mechanisms) = &layer.mechanisms {
+            self.mechanisms = checked_mechanisms(mechanisms, self.after.regions, names)?;
         }
-        if let Some(Given { value: layers, place }) = &body.layers {
+        if let Some(Located { value: layers, place }) = &layer.layers {
             // Next to the mechanisms of the same file, or compared with full attention alone.
-            let others = if body.mechanisms.is_some() { self.mechanisms.clone() } else { vec![BASELINE.to_owned()] };
-            let all = Given { value: [&others[..], layers].concat(), place: place.clone() };
-            self.mechanisms = checked_mechanisms(&all, false, known)?;
+            let others = if layer.mechanisms.is_some() { self.mechanisms.clone() } else { vec![BASELINE.to_owned()] };
+            let all = Located { value: [&others[..], layers].concat(), place: place.clone() };
+            self.mechanisms = checked_mechanisms(&all, false, names)?;
         }
-        if let Some(lines) = &body.expect {
-            self.expect = checked_expectations(lines, known)?;
+        if let Some(lines) = &layer.expect {
+            self.expect = checked_expectations(lines, names)?;
         }
-        for (path, given) in &body.settings {
+        for (path, given) in &layer.settings {
             self.set(path, given.clone());
         }
-        for (path, values) in &body.grid {
+        for (path, values) in &layer.grid {
             self.settings.retain(|(other, _)| other != path);
             self.grid.retain(|(axis, _)| axis != path);
             self.grid.push((path, values.clone()));
@@ -291,7 +309,7 @@ impl Experiment {
     }
 
     /// Gives a setting a value in place of what said the same before.
-    fn set(&mut self, path: &'static str, given: Given) {
+    fn set(&mut self, path: &'static str, given: Located) {
         let alternative = settings::alternative(path);
         self.grid.retain(|(axis, _)| *axis != path);
         self.settings.retain(|(other, _)| *other != path && Some(*other) != alternative);
@@ -307,13 +325,13 @@ impl Experiment {
         for (path, value) in
             [("training.epochs", 1), ("data.train", 50), ("data.held_out", 25)].into_iter().chain(steps)
         {
-            self.set(path, Given { value: Value::Integer(value), place: place.clone() });
+            self.set(path, Located { value: Value::Integer(value), place: place.clone() });
         }
     }
 
     /// The axes of the grid: paths and values, in order.
     pub fn axes(&self) -> Vec<(&'static str, Vec<Value>)> {
-        let values = |given: &Given<Vec<Given>>| given.value.iter().map(|given| given.value.clone()).collect();
+        let values = |given: &Located<Vec<Located>>| given.value.iter().map(|given| given.value.clone()).collect();
         self.grid.iter().map(|(path, given)| (*path, values(given))).collect()
     }
 
@@ -327,9 +345,12 @@ impl Experiment {
         if let Some(figure) = &self.figure {
             put("figure", Value::String(figure.clone()));
         }
-        for (key, texts) in [("reduced", &self.reduced), ("changed", &self.changed), ("notes", &self.notes)] {
+        let words = |differences: &[Difference]| differences.iter().map(ToString::to_string).collect();
+        for (key, texts) in
+            [("reduced", words(&self.reduced)), ("changed", words(&self.changed)), ("notes", self.notes.clone())]
+        {
             if !texts.is_empty() {
-                put(key, strings(texts));
+                put(key, strings(&texts));
             }
         }
         if !self.expect.is_empty() {
@@ -364,83 +385,119 @@ impl Experiment {
 
     /// Reads a file that [`to_toml`](Self::to_toml) wrote.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        Experiment::merge(name.to_owned(), &[Body::parse(name, text)?], Scale::Full, &AnyName)
+        Experiment::merge(name.to_owned(), &[Layer::parse(name, text)?], Scale::Full, &AnyName)
     }
 
-    /// How this experiment differs from another, in words.
-    pub fn differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
-        let mut words = self.design_differences(other, known)?;
+    /// How this experiment differs from another.
+    pub fn differences(&self, other: &Experiment, names: &dyn Names) -> Result<Vec<Difference>, ExperimentError> {
+        let mut differences = self.design_differences(other, names)?;
         let is_left_out = |expectation: &&Expectation| {
             self.mechanisms.contains(&expectation.mechanism) && !self.expectations().any(|own| own == *expectation)
         };
         let left_out: Vec<String> = other.expectations().filter(is_left_out).map(|e| format!("`{e}`")).collect();
         if !left_out.is_empty() {
-            let verb = if left_out.len() == 1 { "is" } else { "are" };
-            words.push(format!("{} {verb} not asked", left_out.join(", ")));
+            differences.push(Difference::new(Subject::Expectations(left_out.len()), "", left_out.join(", ")));
         }
-        Ok(words)
+        Ok(differences)
     }
 
-    /// How what is run differs from another experiment, whatever is expected of it, in words.
-    pub fn design_differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
-        let mut words = Vec::new();
-        let (here, there) = (self.seeds.len(), other.seeds.len());
-        if here != there {
-            words.push(format!("{here} seed{} instead of {there}", if here == 1 { "" } else { "s" }));
+    /// How what is run differs from another experiment, whatever is expected of it.
+    pub fn design_differences(
+        &self,
+        other: &Experiment,
+        names: &dyn Names,
+    ) -> Result<Vec<Difference>, ExperimentError> {
+        let mut differences = Vec::new();
+        if self.seeds.len() != other.seeds.len() {
+            differences.push(Difference::new(Subject::SeedCount, self.seeds.len(), other.seeds.len()));
         } else if self.seeds != other.seeds {
-            words.push(format!("seeds {:?} instead of {:?}", self.seeds, other.seeds));
+            let [here, there] = [&self.seeds, &other.seeds].map(|seeds| format!("{seeds:?}"));
+            differences.push(Difference::new(Subject::Seeds, here, there));
         }
-        words.extend(self.differences_in_trials(other, known)?);
-        words.extend(self.after.differences(&other.after));
-        Ok(words)
-    }
-
-    /// What was changed that the claim may depend on. More epochs or seeds only make it easier to answer.
-    pub fn changes_to_claim(&self) -> Vec<&str> {
-        // Such as `training.epochs 20 instead of 10`, or `6 seeds instead of 5`.
-        let amounts = ["training.epochs", "training.steps", "seed", "seeds"];
-        let is_amount = |words: &str| words.split(' ').take(2).any(|word| amounts.contains(&word));
-        let is_step = |words: &str| after::names().any(|name| words.starts_with(&format!("{name} ")));
-        self.changed.iter().map(String::as_str).filter(|words| !is_amount(words) && !is_step(words)).collect()
-    }
-
-    /// Differences in mechanisms and settings, in words.
-    fn differences_in_trials(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
-        let mut words = Vec::new();
-        if self.mechanisms.len() < other.mechanisms.len()
-            && self.mechanisms.iter().all(|m| other.mechanisms.contains(m))
-        {
-            let (here, there) = (self.mechanisms.len(), other.mechanisms.len());
-            words.push(format!("{here} mechanism{} instead of {there}", if here == 1 { "" } else { "s" }));
-        } else if self.mechanisms != other.mechanisms {
-            words.push(format!("mechanisms {} instead of {}", self.mechanisms.join(" "), other.mechanisms.join(" ")));
+        let (here, there) = (&self.mechanisms, &other.mechanisms);
+        if here.len() < there.len() && here.iter().all(|mechanism| there.contains(mechanism)) {
+            differences.push(Difference::new(Subject::MechanismCount, here.len(), there.len()));
+        } else if here != there {
+            differences.push(Difference::new(Subject::Mechanisms, here.join(" "), there.join(" ")));
         }
-        words.extend(self.setting_differences(other, known)?);
-        Ok(words)
+        differences.extend(self.setting_differences(other, names)?);
+        differences.extend(self.after.differences(&other.after));
+        Ok(differences)
     }
 
-    /// How the settings of this experiment differ from those of another, in words.
-    pub fn setting_differences(&self, other: &Experiment, known: &dyn Known) -> Result<Vec<String>, ExperimentError> {
-        let mut words = Vec::new();
+    /// What was changed that the claim may depend on.
+    pub fn changes_to_claim(&self) -> Vec<Difference> {
+        self.changed.iter().filter(|difference| difference.concerns_claim()).cloned().collect()
+    }
+
+    /// How the settings of this experiment differ from those of another.
+    pub fn setting_differences(
+        &self,
+        other: &Experiment,
+        names: &dyn Names,
+    ) -> Result<Vec<Difference>, ExperimentError> {
+        let mut differences = Vec::new();
         let (mine, theirs) = (self.settings_at(&[], "full", 0)?, other.settings_at(&[], "full", 0)?);
         // Settings that only add records do not make a different experiment.
         for setting in settings::all().iter().filter(|setting| setting.role != Role::Record) {
-            let (here, there) = (self.shown(setting, &mine, known), other.shown(setting, &theirs, known));
+            let (here, there) = (self.shown(setting, &mine, names), other.shown(setting, &theirs, names));
             if here != there {
-                words.push(format!("{} {here} instead of {there}", setting.path));
+                differences.push(Difference::new(Subject::Setting(setting.path), here, there));
             }
         }
-        Ok(words)
+        Ok(differences)
+    }
+
+    /// What a file says about the differences from another experiment may be older than what it says about the experiment. Gives
+    /// the differences the present values, and drops those that are none any more.
+    fn update_differences(&mut self, names: &dyn Names) -> Result<(), ExperimentError> {
+        if self.reduced.is_empty() && self.changed.is_empty() {
+            return Ok(());
+        }
+        let settings = self.settings_at(&[], "full", 0)?;
+        let now = |Difference { subject, here, there }: Difference| {
+            let here = match &subject {
+                Subject::SeedCount => self.seeds.len().to_string(),
+                Subject::Seeds => format!("{:?}", self.seeds),
+                Subject::MechanismCount => self.mechanisms.len().to_string(),
+                Subject::Mechanisms => self.mechanisms.join(" "),
+                Subject::Setting(path) => {
+                    settings::find(path).map_or(here, |setting| self.shown(setting, &settings, names))
+                }
+                _ => here,
+            };
+            (here != there).then_some(Difference { subject, here, there })
+        };
+        let changed: Vec<Difference> = self.changed.iter().cloned().filter_map(now).collect();
+        // What was changed after it was reduced had the reduced value in between.
+        let is_changed = |reduced: &Difference| self.changed.iter().any(|change| change.is_about_the_same(reduced));
+        let reduced = self.reduced.iter().cloned();
+        let reduced = reduced.filter_map(|old| if is_changed(&old) { Some(old) } else { now(old) }).collect();
+        (self.reduced, self.changed) = (reduced, changed);
+        Ok(())
+    }
+
+    /// The task, if one is given for all trials.
+    fn task(&self) -> Option<&Value> {
+        self.settings.iter().find(|(path, _)| *path == "task").map(|(_, given)| &given.value)
+    }
+
+    /// What was claimed, expected and published about another task says nothing about this one.
+    fn forget_claim(&mut self) {
+        self.claim.clear();
+        self.expect.clear();
+        self.reduced.clear();
+        self.figure = None;
     }
 
     /// A setting of the experiment in words: one value, or those of its axis.
-    fn shown(&self, setting: &Setting, first: &TrialSettings, known: &dyn Known) -> String {
+    fn shown(&self, setting: &Setting, first: &TrialSettings, names: &dyn Names) -> String {
         let axis = self.axes().into_iter().find(|(path, _)| *path == setting.path);
         match axis.map(|(_, values)| Value::Array(values)).or_else(|| setting.get(first)) {
             Some(value) => value.to_string().replace('"', ""),
             // If no length is given, the task's default applies.
             None if setting.path == "data.length" => {
-                known.default_length(&first.task).unwrap_or_else(|| "as usual".to_owned())
+                names.default_length(&first.task).unwrap_or_else(|| "as usual".to_owned())
             }
             None => "none".to_owned(),
         }
@@ -512,54 +569,68 @@ impl Experiment {
 }
 
 /// The layers that a name or a path stands for: bases first.
-fn layers_of(experiment: &str, known: &dyn Known) -> Result<(String, Vec<Body>), ExperimentError> {
+fn layers_of(experiment: &str, names: &dyn Names) -> Result<(String, Vec<Layer>), ExperimentError> {
     let path = Path::new(experiment);
-    let is_path = experiment.contains(['/', '\\']) || path.extension().is_some_and(|extension| extension == "toml");
-    if !is_path {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    let is_preset = presets::find(experiment).is_some();
+    if !(experiment.contains(['/', '\\']) || extension.is_some() || (path.is_file() && !is_preset)) {
         return Ok((experiment.to_owned(), presets::layers(experiment)?));
+    }
+    let stem = path.file_stem().map_or_else(|| experiment.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let is_data = extension.as_deref().is_some_and(|extension| DATA_FILES.contains(&extension));
+    if is_data && path.exists() {
+        return Ok((stem, vec![paths::data_file(path, names)?]));
     }
     let text = crate::file::read_text(path).map_err(|error| {
         let error = ExperimentError::new(format!("cannot read {experiment}: {error}"));
         error.help("give the path of an experiment file, or the name of a preset: `semfocus list experiments`")
     })?;
-    let mut body = Body::parse(experiment, &text)?;
-    paths::make_absolute(&mut body, path.parent().unwrap_or(Path::new("")), known);
-    if let Some(panel) = body.panels.keys().next() {
+    let mut layer = Layer::parse(experiment, &text).map_err(|error| match extension.as_deref() {
+        Some("toml") => error,
+        _ => error.help(format!(
+            "the name of an experiment file ends in .toml, that of a data file in .{}",
+            DATA_FILES.join(", .")
+        )),
+    })?;
+    paths::make_absolute(&mut layer, path.parent().unwrap_or(Path::new("")), names);
+    if let Some(panel) = layer.panels.keys().next() {
         let message = format!("{experiment} has panels, such as `{panel}`, which only presets may have");
         return Err(ExperimentError::new(message).help("write one file for each of them"));
     }
-    let stem = path.file_stem().map_or_else(|| experiment.to_owned(), |stem| stem.to_string_lossy().into_owned());
-    Ok((stem, presets::with_bases(body)?))
+    Ok((stem, presets::with_bases(layer)?))
 }
+
+/// How the names of data files end that are experiments on their own.
+const DATA_FILES: [&str; 5] = ["csv", "tsv", "jsonl", "ndjson", "txt"];
 
 /// The lines of `[expect]`, one expectation for each outcome.
 fn checked_expectations(
-    lines: &[(Given<String>, Vec<Outcome>)],
-    known: &dyn Known,
-) -> Result<Vec<Given<Expectation>>, ExperimentError> {
-    let mut checked: Vec<Given<Expectation>> = Vec::new();
-    for (Given { value: text, place }, outcomes) in lines {
+    lines: &[(Located<String>, Vec<Outcome>)],
+    names: &dyn Names,
+) -> Result<Vec<Located<Expectation>>, ExperimentError> {
+    let mut checked: Vec<Located<Expectation>> = Vec::new();
+    for (Located { value: text, place }, outcomes) in lines {
         let error = |message: String| ExperimentError::new(message).at(place);
-        let mechanism = known.mechanism(text).map_err(&error)?.to_string();
+        let mechanism = names.mechanism(text).map_err(&error)?.to_string();
         if checked.iter().any(|given| given.value.mechanism == mechanism) {
             return Err(error(format!("`{mechanism}` is in the table twice")).help("give one list of outcomes"));
         }
         let expectation = |outcome: &Outcome| Expectation { mechanism: mechanism.clone(), outcome: *outcome };
-        checked.extend(outcomes.iter().map(expectation).map(|value| Given { value, place: place.clone() }));
+        checked.extend(outcomes.iter().map(expectation).map(|value| Located { value, place: place.clone() }));
     }
     Ok(checked)
 }
 
 /// The mechanisms in their usual spelling, without duplicates. There may be none only if something else is computed.
 fn checked_mechanisms(
-    given: &Given<Vec<String>>,
+    given: &Located<Vec<String>>,
     may_be_empty: bool,
-    known: &dyn Known,
+    names: &dyn Names,
 ) -> Result<Vec<String>, ExperimentError> {
     let (mut checked, mut seen) = (Vec::new(), HashSet::new());
     for text in &given.value {
         let error = |message: String| ExperimentError::new(message).at(&given.place);
-        let mechanism = known.mechanism(text).map_err(&error)?.to_string();
+        let mechanism = names.mechanism(text).map_err(&error)?.to_string();
         if !seen.insert(mechanism.clone()) {
             return Err(error(format!("`{mechanism}` is in the list twice")));
         }

@@ -6,27 +6,51 @@ use std::path::Path;
 
 use toml::Value;
 
-use super::Known;
-use super::body::Body;
+use super::Names;
+use super::error::ExperimentError;
+use super::layer::Layer;
+use super::source::{Located, Place};
+use crate::mechanism::BASELINE;
+use crate::study;
 
-/// Makes the paths of data files in a layer absolute.
-pub(super) fn make_absolute(body: &mut Body, folder: &Path, known: &dyn Known) {
-    // With a file for each split, the task is only the name of the data set.
-    let has_files = body.settings.iter().any(|(path, _)| *path == "data.train_file");
-    for (path, given) in body.settings.iter_mut().filter(|(path, _)| !(has_files && *path == "task")) {
-        rebase(path, &mut given.value, folder, known);
-    }
-    for (path, values) in &mut body.grid {
-        values.value.iter_mut().for_each(|given| rebase(path, &mut given.value, folder, known));
-    }
-    body.panels.values_mut().chain(body.scales.values_mut()).for_each(|inner| make_absolute(inner, folder, known));
+/// A data file as an experiment: its examples are the task, and full attention is compared with top-k attention that keeps five
+/// keys, or half of the keys if sequences are shorter than ten tokens.
+pub(super) fn data_file(path: &Path, names: &dyn Names) -> Result<Layer, ExperimentError> {
+    let absolute = std::path::absolute(path).map_err(|error| ExperimentError::new(error.to_string()))?;
+    let (task, place) = (without_dots(&absolute), Place::Option(path.display().to_string()));
+    let length = names.longest_sequence(&task).map_err(ExperimentError::new)?;
+    let kept = length.map_or(KEPT_KEYS, |length| (length / 2).clamp(1, KEPT_KEYS));
+    let mechanisms = vec![BASELINE.to_owned(), format!("topk:{kept}")];
+    Ok(Layer {
+        mechanisms: Some(Located { value: mechanisms, place: place.clone() }),
+        seeds: Some(Located { value: study::seeds(SEEDS), place: place.clone() }),
+        settings: vec![("task", Located { value: Value::String(task), place })],
+        ..Layer::default()
+    })
 }
 
-fn rebase(setting: &str, value: &mut Value, folder: &Path, known: &dyn Known) {
+/// Keys that top-k attention keeps where nothing else is asked for, and seeds, which suffice for a test.
+const KEPT_KEYS: usize = 5;
+const SEEDS: usize = 5;
+
+/// Makes the paths of data files in a layer absolute.
+pub(super) fn make_absolute(layer: &mut Layer, folder: &Path, names: &dyn Names) {
+    // With a file for each split, the task is only the name of the data set.
+    let has_files = layer.settings.iter().any(|(path, _)| *path == "data.train_file");
+    for (path, given) in layer.settings.iter_mut().filter(|(path, _)| !(has_files && *path == "task")) {
+        rebase(path, &mut given.value, folder, names);
+    }
+    for (path, values) in &mut layer.grid {
+        values.value.iter_mut().for_each(|given| rebase(path, &mut given.value, folder, names));
+    }
+    layer.panels.values_mut().chain(layer.scales.values_mut()).for_each(|inner| make_absolute(inner, folder, names));
+}
+
+fn rebase(setting: &str, value: &mut Value, folder: &Path, names: &dyn Names) {
     let Value::String(text) = value else { return };
     let is_file = match setting {
         "data.train_file" | "data.held_out_file" | "data.test_file" => !text.is_empty(),
-        "task" if let Some(spelling) = known.task(text) => {
+        "task" if let Some(spelling) = names.task(text) => {
             *text = spelling;
             false
         }
@@ -57,14 +81,14 @@ fn without_dots(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::AnyName;
-    use super::super::body::Body;
+    use super::super::layer::Layer;
     use super::*;
 
     fn paths(text: &str) -> Vec<String> {
-        let mut body = Body::parse("x.toml", text).unwrap();
-        make_absolute(&mut body, Path::new("/data/films"), &AnyName);
-        let given = body.settings.iter().map(|(_, given)| given.value.as_str().unwrap().to_owned());
-        let grid = body.grid.iter().flat_map(|(_, given)| &given.value);
+        let mut layer = Layer::parse("x.toml", text).unwrap();
+        make_absolute(&mut layer, Path::new("/data/films"), &AnyName);
+        let given = layer.settings.iter().map(|(_, given)| given.value.as_str().unwrap().to_owned());
+        let grid = layer.grid.iter().flat_map(|(_, given)| &given.value);
         given.chain(grid.map(|given| given.value.as_str().unwrap().to_owned())).collect()
     }
 
@@ -77,6 +101,6 @@ mod tests {
         assert_eq!(paths("task = \"parity\""), ["parity"]);
         assert_eq!(paths("grid.task = [\"a.tsv\", \"parity\"]"), ["/data/films/a.tsv", "parity"]);
         let files = "task = \"v1.0\"\ndata.train_file = \"a\"\ndata.held_out_file = \"b/c\"";
-        assert_eq!(paths(files), ["v1.0", "/data/films/b/c", "/data/films/a"]);
+        assert_eq!(paths(files), ["v1.0", "/data/films/a", "/data/films/b/c"]);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use super::body::Body;
 use super::error::ExperimentError;
+use super::layer::Layer;
 use crate::names::nearest;
 
 /// An experiment that comes with the program.
@@ -19,12 +19,12 @@ pub struct Preset {
 struct File {
     name: &'static str,
     text: &'static str,
-    body: OnceLock<Result<Body, ExperimentError>>,
+    layer: OnceLock<Result<Layer, ExperimentError>>,
 }
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        [$(File { name: $name, body: OnceLock::new(), text: include_str!(concat!("../../../../experiments/", $name, ".toml")) }),*]
+        [$(File { name: $name, layer: OnceLock::new(), text: include_str!(concat!("../../../../experiments/", $name, ".toml")) }),*]
     };
 }
 
@@ -68,8 +68,8 @@ static FILES: [File; 34] = files![
 
 impl File {
     /// Its contents. Every file is read once.
-    fn body(&self) -> Result<Body, ExperimentError> {
-        self.body.get_or_init(|| Body::parse(&format!("experiments/{}.toml", self.name), self.text)).clone()
+    fn layer(&self) -> Result<Layer, ExperimentError> {
+        self.layer.get_or_init(|| Layer::parse(&format!("experiments/{}.toml", self.name), self.text)).clone()
     }
 }
 
@@ -81,7 +81,7 @@ pub fn presets() -> &'static [Preset] {
 
 fn read_presets() -> Vec<Preset> {
     let of_file = |file: &'static File| -> Vec<Preset> {
-        let panels = file.body().expect("presets are tested").panels;
+        let panels = file.layer().expect("presets are tested").panels;
         if panels.is_empty() {
             return vec![Preset { name: file.name.to_owned(), file, panel: None }];
         }
@@ -99,7 +99,7 @@ pub(super) fn find(name: &str) -> Option<&'static Preset> {
 }
 
 /// The layers of a preset, bases first.
-pub(super) fn layers(name: &str) -> Result<Vec<Body>, ExperimentError> {
+pub(super) fn layers(name: &str) -> Result<Vec<Layer>, ExperimentError> {
     let presets = presets();
     let preset = presets.iter().find(|preset| preset.name == name).ok_or_else(|| {
         let error = ExperimentError::new(format!("there is no experiment `{name}`"));
@@ -113,28 +113,28 @@ pub(super) fn layers(name: &str) -> Result<Vec<Body>, ExperimentError> {
             None => error.help("`semfocus list experiments` shows all; a file is named by its path"),
         }
     })?;
-    let mut body = preset.file.body()?;
+    let mut layer = preset.file.layer()?;
     match &preset.panel {
-        None => with_bases(body),
+        None => with_bases(layer),
         Some(panel) => {
-            let panel = body.panels.remove(panel).expect("a preset's panel is in its file");
-            body.panels.clear();
+            let panel = layer.panels.remove(panel).expect("a preset's panel is in its file");
+            layer.panels.clear();
             // The base of the panel comes before the file: the file says what its panels share.
             let mut layers = match &panel.base {
-                Some(_) => with_bases(Body { base: panel.base.clone(), ..Body::default() })?,
+                Some(_) => with_bases(Layer { base: panel.base.clone(), ..Layer::default() })?,
                 None => Vec::new(),
             };
-            layers.extend(with_bases(body)?);
+            layers.extend(with_bases(layer)?);
             layers.push(panel);
             Ok(layers)
         }
     }
 }
 
-/// A body after the bases it names.
-pub(super) fn with_bases(body: Body) -> Result<Vec<Body>, ExperimentError> {
+/// A layer after the bases it names.
+pub(super) fn with_bases(layer: Layer) -> Result<Vec<Layer>, ExperimentError> {
     let mut layers = Vec::new();
-    if let Some(base) = &body.base {
+    if let Some(base) = &layer.base {
         let known = FILES.iter().find(|file| file.name == base.value).ok_or_else(|| {
             let error = ExperimentError::new(format!("there is no preset `{}`", base.value)).at(&base.place);
             match nearest(&base.value, FILES.iter().map(|file| file.name)) {
@@ -142,17 +142,18 @@ pub(super) fn with_bases(body: Body) -> Result<Vec<Body>, ExperimentError> {
                 None => error.help("`semfocus list experiments` shows all"),
             }
         })?;
-        let base_body = known.body()?;
-        if !base_body.panels.is_empty() || base_body.base.is_some() {
+        let base_layer = known.layer()?;
+        if !base_layer.panels.is_empty() || base_layer.base.is_some() {
             let message = format!("`{}` cannot be a base: it has a base or panels itself", base.value);
             return Err(ExperimentError::new(message)
                 .at(&base.place)
                 .help("take one of the tasks, such as `even-pairs`"));
         }
         // A claim about the base alone says nothing about what is built on it.
-        let scales = base_body.scales.into_iter().map(|(scale, body)| (scale, Body { claim: None, ..body })).collect();
-        layers.push(Body { claim: None, expect: None, scales, ..base_body });
+        let scales =
+            base_layer.scales.into_iter().map(|(scale, layer)| (scale, Layer { claim: None, ..layer })).collect();
+        layers.push(Layer { claim: None, expect: None, scales, ..base_layer });
     }
-    layers.push(body);
+    layers.push(layer);
     Ok(layers)
 }

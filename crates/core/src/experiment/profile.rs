@@ -1,25 +1,23 @@
 //! Profiles: what a site wants to know of every job, from the file `.semfocus.toml`.
 
-use std::sync::Arc;
+use toml::Value;
 
-use toml::de::{DeTable, DeValue};
-
-use super::body::parse_toml;
-use super::error::{ExperimentError, Place, SourceText};
+use super::error::ExperimentError;
+use super::source::{Entry, Located, Node, for_each, parse_toml};
 use crate::names::nearest;
 
 /// Keys of a profile.
 const KEYS: [&str; 8] = ["account", "cpus", "mem", "options", "partition", "setup", "time", "workers"];
 
 /// Options of Slurm jobs that a person does not want to write every time: a table `[slurm.NAME]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlurmProfile {
     /// Partition to submit to.
     pub partition: Option<String>,
     /// Account to charge.
     pub account: Option<String>,
     /// Time limit of a job, such as `2h`.
-    pub time: Option<Written<String>>,
+    pub time: Option<Located<String>>,
     /// Memory of a job, such as `2G`.
     pub mem: Option<String>,
     /// Cores of a job.
@@ -32,101 +30,79 @@ pub struct SlurmProfile {
     pub setup: Vec<String>,
 }
 
-/// A value that can be found wrong later, with the place where it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<T> {
-    /// The value.
-    pub value: T,
-    place: Place,
-}
-
-impl<T> Written<T> {
-    /// An error that shows the place.
-    pub fn error(&self, message: impl Into<String>) -> ExperimentError {
-        ExperimentError::new(message).at(&self.place)
-    }
-}
-
 impl SlurmProfile {
     /// Reads a profile from the text of a file; none if the file does not have it. All profiles of the file are checked.
     pub fn read(file: &str, text: &str, profile: &str) -> Result<Option<Self>, ExperimentError> {
-        parse_toml(file, text, |table, source| SlurmProfile::find(table, source, profile))
-    }
-
-    fn find(table: &DeTable<'_>, source: &Arc<SourceText>, profile: &str) -> Result<Option<Self>, ExperimentError> {
-        let at = |span| Place::File(source.clone(), span);
         let mut found = None;
-        for (key, value) in table.iter() {
-            if key.get_ref() != "slurm" {
-                return Err(ExperimentError::new(format!("`{}` is not known here", key.get_ref()))
-                    .at(&at(key.span()))
-                    .help("profiles are tables such as [slurm.long]"));
-            }
-            let table = |value: &toml::Spanned<DeValue<'_>>, what: &str| {
-                ExperimentError::new(format!("{what} is a table")).at(&at(value.span())).help(
-                    "write [slurm.NAME], with a name of your choice, and below it a line such as partition = \"long\"",
-                )
-            };
-            let DeValue::Table(profiles) = value.get_ref() else { return Err(table(value, "`slurm`")) };
-            for (name, value) in profiles.iter() {
-                let DeValue::Table(entries) = value.get_ref() else {
-                    return Err(table(value, &format!("the profile `{}`", name.get_ref())));
-                };
-                let read = SlurmProfile::from_table(entries, source)?;
-                if name.get_ref() == profile {
-                    found = Some(read);
+        parse_toml(file, text, |entries| {
+            for_each(entries, |Entry { name, key, node }| {
+                if name != "slurm" {
+                    return Err(ExperimentError::new(format!("`{name}` is not known here"))
+                        .at(&key)
+                        .help("profiles are tables such as [slurm.long]"));
                 }
-            }
-        }
+                let table = |node: Node<'_>, what: &str| {
+                    let help = "write [slurm.NAME], with a name of your choice, and below it a line such as \
+                                partition = \"long\"";
+                    node.error(format!("{what} is a table")).help(help)
+                };
+                for_each(node.table().ok_or_else(|| table(node, "`slurm`"))?, |Entry { name, node, .. }| {
+                    let entries = node.table().ok_or_else(|| table(node, &format!("the profile `{name}`")))?;
+                    let read = SlurmProfile::from_entries(entries)?;
+                    if name == profile {
+                        found = Some(read);
+                    }
+                    Ok(())
+                })
+            })
+        })?;
         Ok(found)
     }
 
-    fn from_table(table: &DeTable<'_>, source: &Arc<SourceText>) -> Result<Self, ExperimentError> {
+    fn from_entries(entries: Vec<Entry<'_>>) -> Result<Self, ExperimentError> {
         let mut profile = SlurmProfile::default();
-        for (key, value) in table.iter() {
-            let place = Place::File(source.clone(), value.span());
-            let wrong =
-                |expected: &str| ExperimentError::new(format!("`{}`: expected {expected}", key.get_ref())).at(&place);
-            let text = || match value.get_ref() {
-                DeValue::String(text) if !text.contains('\n') => Ok(text.to_string()),
-                _ => Err(wrong("text in quotes, on one line")),
-            };
-            let texts = || match value.get_ref() {
-                DeValue::Array(values) => values
-                    .iter()
-                    .map(|value| match value.get_ref() {
-                        DeValue::String(text) if !text.contains('\n') => Ok(text.to_string()),
-                        _ => Err(wrong("a list of texts in quotes, each on one line")),
-                    })
-                    .collect(),
-                _ => Err(wrong("a list of texts, such as [\"--qos=long\"]")),
-            };
-            let number = || match value.get_ref() {
-                DeValue::Integer(number) => number.as_str().parse::<u16>().ok().filter(|number| *number > 0),
+        for_each(entries, |Entry { name, key, node }| {
+            let wrong = |expected: &str| format!("`{name}`: expected {expected}");
+            let line = |value: Value| match value {
+                Value::String(text) if !text.contains('\n') => Some(text),
                 _ => None,
             };
-            let number = || number().ok_or_else(|| wrong("a whole number from 1 to 65535"));
-            match key.get_ref().as_ref() {
+            let text = || node.read(|value| line(value).ok_or_else(|| wrong("text in quotes, on one line")));
+            let texts = || {
+                node.read(|value| match value {
+                    Value::Array(values) => values
+                        .into_iter()
+                        .map(|value| line(value).ok_or_else(|| wrong("a list of texts in quotes, each on one line")))
+                        .collect(),
+                    _ => Err(wrong("a list of texts, such as [\"--qos=long\"]")),
+                })
+            };
+            let number = || {
+                let number = |value: Value| value.as_integer().and_then(|number| u16::try_from(number).ok());
+                let positive = |value| number(value).filter(|number| *number > 0);
+                node.read(|value| positive(value).ok_or_else(|| wrong("a whole number from 1 to 65535")))
+            };
+            match name {
                 "partition" => profile.partition = Some(text()?),
                 "account" => profile.account = Some(text()?),
-                "time" => profile.time = Some(Written { value: text()?, place }),
+                "time" => profile.time = Some(Located { value: text()?, place: node.place() }),
                 "mem" => profile.mem = Some(text()?),
                 "cpus" => profile.cpus = Some(number()?),
                 "workers" => profile.workers = Some(number()?),
                 "options" => profile.options = texts()?,
                 "setup" => profile.setup = texts()?,
                 unknown => {
-                    let error = ExperimentError::new(format!("`{unknown}` is not a key of a profile"));
-                    let help = match nearest(unknown, KEYS) {
+                    let error = ExperimentError::new(format!("`{unknown}` is not a key of a profile")).at(&key);
+                    return Err(error.help(match nearest(unknown, KEYS) {
                         Some(near) => format!("did you mean `{near}`?"),
                         None => {
                             format!("a profile has the keys {}; everything else goes into options", KEYS.join(", "))
                         }
-                    };
-                    return Err(error.at(&Place::File(source.clone(), key.span())).help(help));
+                    }));
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(profile)
     }
 }

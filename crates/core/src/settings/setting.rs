@@ -114,7 +114,9 @@ impl Setting {
         let wrong = || format!("expected {}, got {}", self.expected(), shown(value));
         match &self.kind {
             Kind::Count { min, max, field } => {
-                let count = value.as_integer().and_then(|count| usize::try_from(count).ok());
+                // `1e3` is a float in TOML.
+                let integer = value.as_float().filter(|count| count.fract() == 0.0).map(|count| count as i64);
+                let count = value.as_integer().or(integer).and_then(|count| usize::try_from(count).ok());
                 *(field.get_mut)(settings) = count.filter(|count| (min..=max).contains(&count)).ok_or_else(wrong)?;
             }
             Kind::Number { accepts, field, .. } => {

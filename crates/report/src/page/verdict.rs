@@ -7,6 +7,7 @@ use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, Generalisation, LEARNING_RULE, Learning};
 use semfocus_analysis::evidence::{Comparison, Evidence, MechanismEvidence, PointEvidence, Unit};
+use semfocus_core::experiment::in_words;
 
 pub(super) fn html(evidence: &Evidence) -> Markup {
     html! {
@@ -22,10 +23,10 @@ pub(super) fn html(evidence: &Evidence) -> Markup {
             p { "An epoch is " (steps) " training steps in this run; times to the target are counted in steps." }
         }
         @if !evidence.experiment.reduced.is_empty() {
-            p { b { "Reduced compared with the published experiment:" } " " (evidence.experiment.reduced.join("; ")) "." }
+            p { b { "Reduced compared with the published experiment:" } " " (in_words(&evidence.experiment.reduced)) "." }
         }
         @if !evidence.experiment.changed.is_empty() {
-            p { b { "Changed compared with the experiment as written:" } " " (evidence.experiment.changed.join("; ")) "." }
+            p { b { "Changed compared with the experiment as written:" } " " (in_words(&evidence.experiment.changed)) "." }
         }
         details {
             summary { "Rules for these verdicts" }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use semfocus_core::{Allocation, BASELINE, Experiment, Point, Scale};
+use semfocus_core::experiment::in_words;
+use semfocus_core::{Allocation, BASELINE, Difference, Experiment, Point, Scale};
 use semfocus_lab::estimate::{Estimate, Group};
 use semfocus_store::Found;
 use serde::Serialize;
@@ -42,10 +43,10 @@ impl Prepared {
             paragraph(out, "trials     ", &text)?;
         }
         if !reduced.is_empty() {
-            let text = format!("compared with the published experiment: {}", reduced.join("; "));
+            let text = format!("compared with the published experiment: {}", in_words(reduced));
             paragraph(out, "reduced    ", &text)?;
         }
-        paragraph(out, "changed    ", &changed.join("; "))?;
+        paragraph(out, "changed    ", &in_words(changed))?;
         for note in notes.iter().chain(&self.data_notes) {
             paragraph(out, "note       ", note)?;
         }
@@ -166,8 +167,8 @@ pub(super) struct About<'a> {
     experiment: &'a str,
     scale: Scale,
     claim: &'a str,
-    reduced: &'a [String],
-    changed: &'a [String],
+    reduced: &'a [Difference],
+    changed: &'a [Difference],
     pub(super) dir: &'a Path,
     pub(super) trials: usize,
 }

@@ -6,6 +6,8 @@ use std::time::SystemTime;
 
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_core::Difference;
+use semfocus_core::experiment::in_words;
 use semfocus_store::{State, Store};
 use serde::Serialize;
 
@@ -28,7 +30,7 @@ struct Run {
     diverged: usize,
     /// Since something was last written.
     age_seconds: u64,
-    changed: Vec<String>,
+    changed: Vec<Difference>,
     /// What it shows, in a few words.
     headline: String,
 }
@@ -125,7 +127,7 @@ fn print(runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
         let dir = dir.display().to_string();
         let diverged = if *diverged > 0 { format!(", {diverged} diverged") } else { String::new() };
         writeln!(out, "{dir:width$}  {state}, {done} of {trials} done{diverged}, {}", ago(*age_seconds))?;
-        paragraph(out, "    changed: ", &changed.join("; "))?;
+        paragraph(out, "    changed: ", &in_words(changed))?;
         paragraph(out, "    ", headline)?;
     }
     Ok(())
