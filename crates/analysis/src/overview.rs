@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use semfocus_core::allocation::time_side_by_side;
 use semfocus_core::study::seed_name;
 use semfocus_core::{EpochRecord, Metric, Point, TrialId};
 use semfocus_store::{
@@ -186,7 +187,7 @@ impl Overview {
             trial.epochs.saturating_sub(trial.epoch) as f64 * mean
         });
         let at_once = self.list.iter().rev().find_map(|trial| trial.at_once).unwrap_or(1);
-        Some(left.sum::<f64>() / at_once as f64)
+        Some(time_side_by_side(left, at_once))
     }
 
     /// Whether a process works on it.

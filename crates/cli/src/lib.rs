@@ -104,7 +104,7 @@ impl Lab {
 ///
 /// Exit code: 0 done, 1 failed, 2 wrong usage or experiment file, 3 some trials diverged, failed or are damaged, 130 interrupted.
 ///
-/// To begin: `semfocus run even-pairs` compares four mechanisms in about five minutes.
+/// To begin: `semfocus run even-pairs` compares four mechanisms in about two minutes.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use semfocus_core::allocation::time_side_by_side;
 use semfocus_core::{EpochRecord, Metric};
 use semfocus_lab::jobs::{Job, Observer, Sharing};
 use semfocus_store::{End, Event, Holder, JobId, JobKind, State};
@@ -55,7 +56,6 @@ struct Board {
     at_once: usize,
     unit: &'static str,
     jobs: HashMap<JobId, Entry>,
-    finished: usize,
     said_waiting: bool,
     said_stopping: bool,
     last_line: Instant,
@@ -76,13 +76,14 @@ struct Entry {
     running: Option<Running>,
     /// Units that this process did, and the seconds it took for them.
     pace: (usize, f64),
+    /// The same of units that were on record before.
+    recorded: (usize, f64),
 }
 
 struct Running {
     since: Instant,
     done_before: usize,
     epochs: usize,
-    loss: Option<f64>,
     last: Option<EpochRecord>,
 }
 
@@ -92,6 +93,15 @@ impl Running {
         let metrics = self.last?.metrics;
         Some([Metric::TrainAccuracy, Metric::HeldoutAccuracy].map(|metric| 100.0 * metrics[metric]))
     }
+}
+
+/// What is known of the jobs of a group.
+#[derive(Default)]
+struct Group {
+    pace: (usize, f64),
+    recorded: (usize, f64),
+    /// Jobs that are over, and the units that they did: fewer than planned if they reached their target.
+    over: (usize, usize),
 }
 
 impl Progress {
@@ -105,17 +115,18 @@ impl Progress {
             View::Lines
         };
         let entry = |job: &&dyn Job| {
-            let title = plain(&job.title());
+            let (title, total, recorded) = (plain(&job.title()), job.units(), job.units_recorded());
             let entry = Entry {
                 kind: job.id().kind,
                 group: title.split(" seed ").next().unwrap_or_default().to_owned(),
                 title,
-                done: 0,
-                total: job.units(),
+                done: recorded.0.min(total),
+                total,
                 epochs: job.epochs(),
-                is_over: false,
+                is_over: job.seems_over().is_some(),
                 running: None,
                 pace: (0, 0.0),
+                recorded,
             };
             (job.id(), entry)
         };
@@ -125,7 +136,6 @@ impl Progress {
             at_once: sharing.jobs.min(sharing.threads),
             unit: jobs.first().map_or("", |job| job.unit()),
             jobs: jobs.iter().map(entry).collect(),
-            finished: 0,
             said_waiting: false,
             said_stopping: false,
             last_line: now,
@@ -201,24 +211,26 @@ impl Board {
         self.jobs.values().map(|entry| if entry.is_over { entry.total } else { entry.done }).sum()
     }
 
-    /// Seconds per unit in a group of jobs, or in all of them, as measured by this process.
-    fn unit_seconds(&self, group: Option<&str>) -> Option<f64> {
-        let seen = self.jobs.values().filter(|entry| group.is_none_or(|group| entry.group == group)).map(Entry::pace);
-        let (units, seconds) = seen.fold((0, 0.0), |sum, pace| (sum.0 + pace.0, sum.1 + pace.1));
-        (units > 0).then(|| seconds / units as f64)
+    fn finished(&self) -> usize {
+        self.jobs.values().filter(|entry| entry.is_over).count()
+    }
+
+    /// What is known of each group, and of all jobs.
+    fn groups(&self) -> (HashMap<&str, Group>, Group) {
+        let (mut groups, mut all) = (HashMap::<&str, Group>::new(), Group::default());
+        for entry in self.jobs.values() {
+            groups.entry(&entry.group).or_default().add(entry);
+            all.add(entry);
+        }
+        (groups, all)
     }
 
     /// Seconds until everything is done.
     fn time_left(&self) -> Option<f64> {
-        let mean = self.unit_seconds(None)?;
-        let left = self.jobs.values().filter(|entry| !entry.is_over).map(|entry| {
-            let seconds = self.unit_seconds(Some(&entry.group)).unwrap_or(mean);
-            entry.total.saturating_sub(entry.done) as f64 * seconds
-        });
-        let left: Vec<f64> = left.collect();
-        let longest = left.iter().copied().fold(0.0, f64::max);
-        // At least the time of the longest job, which is not divided.
-        Some((left.iter().sum::<f64>() / self.at_once as f64).max(longest))
+        let (groups, all) = self.groups();
+        let mean = all.unit_seconds()?;
+        let open = self.jobs.values().filter(|entry| !entry.is_over);
+        Some(time_side_by_side(open.map(|entry| groups[entry.group.as_str()].time_left(entry, mean)), self.at_once))
     }
 
     /// One line for each running job, as many as there is room for, and one for all jobs.
@@ -226,11 +238,13 @@ impl Board {
         let mut running: Vec<&Entry> = self.jobs.values().filter(|entry| entry.running.is_some()).collect();
         running.sort_by(|a, b| a.title.cmp(&b.title));
         let shown = running.len().min(rows.saturating_sub(3));
-        let mut lines: Vec<Line> = running[..shown].iter().map(|entry| entry.line()).collect();
+        let (groups, all) = self.groups();
+        let time_left = |entry: &Entry| Some(groups[entry.group.as_str()].time_left(entry, all.unit_seconds()?));
+        let mut lines: Vec<Line> = running[..shown].iter().map(|entry| entry.line(time_left(entry))).collect();
         let (done, total) = (self.units_done(), self.jobs.values().map(|entry| entry.total).sum::<usize>());
         let mut facts = vec![
             Fact::new(3, format!("{done}/{total} {}", self.unit)),
-            Fact::new(1, format!("{} of {} done", self.finished, self.jobs.len())),
+            Fact::new(1, format!("{} of {} done", self.finished(), self.jobs.len())),
         ];
         if shown < running.len() {
             facts.push(Fact::new(2, format!("{} running", running.len())));
@@ -255,6 +269,30 @@ fn left(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "estimating".to_owned(), |seconds| format!("{} left", clock(seconds)))
 }
 
+impl Group {
+    fn add(&mut self, entry: &Entry) {
+        let pace = entry.pace();
+        self.pace = (self.pace.0 + pace.0, self.pace.1 + pace.1);
+        self.recorded = (self.recorded.0 + entry.recorded.0, self.recorded.1 + entry.recorded.1);
+        if entry.is_over {
+            self.over = (self.over.0 + 1, self.over.1 + entry.done);
+        }
+    }
+
+    /// Seconds of a unit: as measured by this process, or as they were recorded before.
+    fn unit_seconds(&self) -> Option<f64> {
+        let (units, seconds) = if self.pace.0 > 0 { self.pace } else { self.recorded };
+        (units > 0 && seconds > 0.0).then(|| seconds / units as f64)
+    }
+
+    /// Seconds that a job has left: to where those of its group ended that are over, if that is ahead. `mean` is what a unit takes
+    /// if none of the group was done.
+    fn time_left(&self, entry: &Entry, mean: f64) -> f64 {
+        let usual = self.over.1.checked_div(self.over.0).filter(|units| *units > entry.done).unwrap_or(entry.total);
+        usual.saturating_sub(entry.done) as f64 * self.unit_seconds().unwrap_or(mean)
+    }
+}
+
 impl Entry {
     /// Units that this process did, and the seconds it took for them.
     fn pace(&self) -> (usize, f64) {
@@ -266,28 +304,23 @@ impl Entry {
         }
     }
 
-    fn line(&self) -> Line {
+    fn line(&self, time_left: Option<f64>) -> Line {
         let mut facts = self.facts();
-        let (units, seconds) = self.pace();
-        let seconds = (units > 0).then(|| seconds / units as f64 * self.total.saturating_sub(self.done) as f64);
-        facts.push(Fact::new(0, left(seconds)));
+        facts.push(Fact::new(0, left(time_left)));
         Line { label: self.title.clone(), share: self.done as f64 / self.total.max(1) as f64, facts }
     }
 
-    /// How far the job is, and what it has reached.
+    /// How far the job is, and what it has reached: loss and accuracies are those of the last complete epoch.
     fn facts(&self) -> Vec<Fact> {
         let Some(running) = self.running.as_ref().filter(|_| self.kind == JobKind::Train) else {
             return vec![Fact::new(1, format!("{}/{}", self.done, self.total))];
         };
-        // The epoch that is under way.
-        let current = self.done * self.epochs / self.total.max(1) + 1;
-        let mut facts = vec![Fact::new(1, format!("epoch {}/{}", current.min(self.epochs), self.epochs))];
-        if let Some(loss) = running.loss {
-            facts.push(Fact::new(4, format!("loss {loss:.3}")));
-        }
-        if let Some([train, held_out]) = running.accuracies() {
-            facts.push(Fact::new(3, format!("train {train:.1} %")));
-            facts.push(Fact::new(2, format!("held-out {held_out:.1} %")));
+        let width = self.epochs.to_string().len();
+        let mut facts = vec![Fact::new(1, format!("epoch {:width$}/{}", running.epochs, self.epochs))];
+        if let (Some(record), Some([train, held_out])) = (running.last, running.accuracies()) {
+            facts.push(Fact::new(4, format!("loss {:.3}", record.metrics[Metric::TrainLoss])));
+            facts.push(Fact::new(3, format!("train {train:5.1} %")));
+            facts.push(Fact::new(2, format!("held-out {held_out:5.1} %")));
         }
         facts
     }
@@ -328,14 +361,10 @@ impl Observer for Progress {
             Event::JobStarted { done, total, epoch } => {
                 (entry.done, entry.total) = (*done, *total);
                 let since = Instant::now();
-                entry.running = Some(Running { since, done_before: *done, epochs: *epoch, loss: None, last: None });
+                entry.running = Some(Running { since, done_before: *done, epochs: *epoch, last: None });
+                entry.is_over = false; // it seemed to be, but has to be repaired
             }
-            Event::Progress { done, total, loss } => {
-                (entry.done, entry.total) = (*done, *total);
-                if let Some(running) = &mut entry.running {
-                    running.loss = loss.or(running.loss);
-                }
-            }
+            Event::Progress { done, total, .. } => (entry.done, entry.total) = (*done, *total),
             Event::Epoch(record) => {
                 if let Some(running) = &mut entry.running {
                     (running.epochs, running.last) = (record.epoch, Some(*record));
@@ -357,10 +386,7 @@ impl Observer for Progress {
                 let text = entry.ending(job, end);
                 entry.pace = entry.pace();
                 entry.running = None;
-                if matches!(end, End::Over(_)) {
-                    entry.is_over = true;
-                    board.finished += 1;
-                }
+                entry.is_over |= matches!(end, End::Over(_));
                 drop(board);
                 if let Some(text) = text {
                     self.shared.say(&text);
@@ -376,5 +402,120 @@ impl Observer for Progress {
         let holder = holder.map_or_else(|| "another process".to_owned(), Holder::to_string);
         let (noun, them) = if jobs == 1 { ("job is", "it") } else { ("jobs are", "them") };
         self.shared.say(&format!("{jobs} {noun} held by {holder}; waiting for {them}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use semfocus_core::{Metrics, TrialId};
+    use semfocus_lab::jobs::{Context, JobError};
+
+    use super::*;
+
+    /// A trial of 10 epochs of 100 steps, of which some epochs are on record.
+    struct Recorded {
+        mechanism: &'static str,
+        seed: u64,
+        epochs: usize,
+        over: Option<State>,
+    }
+
+    impl Job for Recorded {
+        fn id(&self) -> JobId {
+            let trial: TrialId = format!("{:x}", 100 * self.mechanism.len() as u64 + self.seed).parse().unwrap();
+            JobId { kind: JobKind::Train, trial, part: String::new() }
+        }
+        fn title(&self) -> String {
+            format!("{} seed {}", self.mechanism, self.seed)
+        }
+        fn folder(&self) -> &Path {
+            Path::new("")
+        }
+        fn units(&self) -> usize {
+            1000
+        }
+        fn unit(&self) -> &'static str {
+            "steps"
+        }
+        fn epochs(&self) -> usize {
+            10
+        }
+        fn units_recorded(&self) -> (usize, f64) {
+            (100 * self.epochs, 2.0 * self.epochs as f64)
+        }
+        fn seems_over(&self) -> Option<State> {
+            self.over
+        }
+        fn state_if_over(&self) -> Result<Option<State>, JobError> {
+            Ok(self.over)
+        }
+        fn run(&self, _: &Context<'_>) -> Result<End, JobError> {
+            unreachable!("it is only shown")
+        }
+    }
+
+    fn progress(jobs: &[Recorded]) -> Progress {
+        let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+        Progress::new(&jobs, Sharing { threads: 2, jobs: 2 }, true, Arc::default())
+    }
+
+    fn record(epoch: usize) -> EpochRecord {
+        let metrics = Metrics::new(|_| 0.1 * epoch as f64);
+        EpochRecord { epoch, metrics, seconds: 1.0, steps: 100 * epoch as u64 }
+    }
+
+    #[test]
+    fn what_was_done_before_counts_as_done() {
+        let over = |seed| Recorded { mechanism: "full", seed, epochs: 10, over: Some(State::Finished) };
+        let begun = Recorded { mechanism: "full", seed: 3, epochs: 5, over: None };
+        let new = Recorded { mechanism: "topk:5", seed: 1, epochs: 0, over: None };
+        let jobs = [over(1), over(2), begun, new];
+        let progress = progress(&jobs);
+        // 5 epochs of 2 s, and 10 of a mechanism of which nothing is known, on two cores.
+        assert!(progress.shared.board().log_line().ends_with("2500/4000 steps, 2 of 4 done, 0:20 left"));
+        // It is found to be over, which it was before: nothing changes.
+        progress.event(&jobs[0].id(), &Event::JobEnded { end: End::Over(State::Finished) });
+        assert!(progress.shared.board().log_line().contains("2500/4000 steps, 2 of 4 done"));
+        // A damaged trial starts again.
+        progress.event(&jobs[1].id(), &Event::JobStarted { done: 0, total: 1000, epoch: 0 });
+        assert!(progress.shared.board().log_line().contains("1500/4000 steps, 1 of 4 done"));
+        progress.finish();
+    }
+
+    #[test]
+    fn trials_probably_end_where_others_of_their_mechanism_ended() {
+        let stopped = |seed, epochs| Recorded { mechanism: "full", seed, epochs, over: Some(State::Stopped) };
+        let begun = |epochs| Recorded { mechanism: "full", seed: 3, epochs, over: None };
+        let left = |epochs| {
+            let progress = progress(&[stopped(1, 3), stopped(2, 5), begun(epochs)]);
+            let left = progress.shared.board().time_left();
+            progress.finish();
+            left
+        };
+        let is_close = |found: Option<f64>, seconds: f64| found.is_some_and(|found| (found - seconds).abs() < 1e-9);
+        assert!(is_close(left(1), 6.0), "to epoch 4");
+        assert!(is_close(left(5), 10.0), "it needs longer than the others: perhaps to the end");
+    }
+
+    #[test]
+    fn a_line_is_about_one_epoch_and_keeps_its_columns() {
+        let jobs = [Recorded { mechanism: "full", seed: 1, epochs: 0, over: None }];
+        let progress = progress(&jobs);
+        progress.event(&jobs[0].id(), &Event::JobStarted { done: 0, total: 1000, epoch: 0 });
+        let bar = |event: Event| {
+            progress.event(&jobs[0].id(), &event);
+            fit(&progress.shared.board().lines(24), 100)[0].clone()
+        };
+        let step = |done| Event::Progress { done, total: 1000, loss: Some(7.0) };
+        assert!(bar(step(30)).starts_with("full seed 1  "));
+        assert!(bar(step(30)).contains("epoch  0/10  "), "no epoch is complete");
+        let nine = bar(Event::Epoch(record(9)));
+        assert!(nine.contains("epoch  9/10  loss 0.900  train  90.0 %  held-out  90.0 %"), "{nine}");
+        assert!(bar(step(930)).contains("epoch  9/10  loss 0.900"), "the loss is not that of a batch");
+        let ten = bar(Event::Epoch(record(10)));
+        assert!(ten.contains("epoch 10/10  loss 1.000  train 100.0 %  held-out 100.0 %"), "{ten}");
+        progress.finish();
     }
 }

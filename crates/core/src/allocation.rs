@@ -12,7 +12,8 @@ pub struct Allocation {
     pub ends: Option<u64>,
     /// Cores that Slurm gave the job, which it need not enforce, or those that the system lets the process use.
     pub cores: usize,
-    /// Bytes of memory of the machine, of its container, or of its Slurm job. None if the system does not say.
+    /// Bytes of memory of the machine, of its container or of its Slurm job, or of address space that is left (`ulimit -v`). None if
+    /// the system does not say.
     pub memory: Option<u64>,
 }
 
@@ -23,7 +24,9 @@ impl Allocation {
         HERE.get_or_init(|| {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let file = |path| std::fs::read_to_string(path).unwrap_or_default();
-            let memory = memory_of_system(&file("/proc/meminfo"), &file("/sys/fs/cgroup/memory.max"));
+            let machine = memory_of_machine(&file("/proc/meminfo"), &file("/sys/fs/cgroup/memory.max"));
+            let memory =
+                machine.into_iter().chain(address_space(&file("/proc/self/limits"), &file("/proc/self/status"))).min();
             Allocation::new(|name| std::env::var(name).ok(), cores, memory)
         })
     }
@@ -54,11 +57,29 @@ impl Allocation {
     }
 }
 
+/// Seconds that work takes of which so much is done at once, given the seconds of each part: at least the time of the longest, which
+/// is not divided.
+pub fn time_side_by_side(seconds: impl IntoIterator<Item = f64>, at_once: usize) -> f64 {
+    let (sum, longest) = seconds.into_iter().fold((0.0, 0.0f64), |(sum, max), part| (sum + part, max.max(part)));
+    (sum / at_once.max(1) as f64).max(longest)
+}
+
 /// Bytes of memory of the machine, or of its container, which may have less.
-fn memory_of_system(meminfo: &str, limit: &str) -> Option<u64> {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
-    let total = total.and_then(|kibibytes| kibibytes.trim().parse::<u64>().ok()).map(|kibibytes| kibibytes * 1024);
-    total.into_iter().chain(limit.trim().parse()).min()
+fn memory_of_machine(meminfo: &str, limit: &str) -> Option<u64> {
+    kibibytes(meminfo, "MemTotal:").into_iter().chain(limit.trim().parse()).min()
+}
+
+/// Bytes that are left of a limit of the address space, if there is one.
+fn address_space(limits: &str, status: &str) -> Option<u64> {
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = limit.split_whitespace().next()?.parse().ok()?; // or `unlimited`
+    Some(limit.saturating_sub(kibibytes(status, "VmSize:")?))
+}
+
+/// The number of bytes after a word in a file that counts in kibibytes.
+fn kibibytes(text: &str, word: &str) -> Option<u64> {
+    let number = text.lines().find_map(|line| line.strip_prefix(word)?.trim().strip_suffix("kB"))?;
+    Some(number.trim().parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]
@@ -104,11 +125,31 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_part_is_not_divided() {
+        assert_eq!(time_side_by_side([1.0, 2.0, 3.0, 4.0], 2), 5.0);
+        assert_eq!(time_side_by_side([1.0, 9.0], 2), 9.0);
+        assert_eq!(time_side_by_side([], 4), 0.0);
+    }
+
+    #[test]
     fn a_container_may_have_less_memory_than_the_machine() {
         let meminfo = "MemTotal:       24576000 kB\nMemFree:        1000 kB\n";
-        assert_eq!(memory_of_system(meminfo, "max\n"), Some(24_576_000 * 1024));
-        assert_eq!(memory_of_system(meminfo, "1073741824\n"), Some(GIB));
-        assert_eq!(memory_of_system("", ""), None);
+        assert_eq!(memory_of_machine(meminfo, "max\n"), Some(24_576_000 * 1024));
+        assert_eq!(memory_of_machine(meminfo, "1073741824\n"), Some(GIB));
+        assert_eq!(memory_of_machine("", ""), None);
+    }
+
+    #[test]
+    fn a_limit_of_the_address_space_counts() {
+        let limits = |soft| {
+            format!(
+                "Limit  Soft  Hard\nMax address space         {soft}  unlimited  bytes\nMax file locks  1 1 locks\n"
+            )
+        };
+        let status = "Name:\tsemfocus\nVmSize:\t  524288 kB\nVmRSS:\t 1000 kB\n";
+        assert_eq!(address_space(&limits("2147483648"), status), Some(2 * GIB - GIB / 2));
+        assert_eq!(address_space(&limits("1000"), status), Some(0));
+        assert_eq!(address_space(&limits("unlimited"), status), None);
     }
 
     #[test]

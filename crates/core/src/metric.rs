@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Index, IndexMut, RangeInclusive};
 use std::str::FromStr;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::names::nearest;
@@ -147,12 +147,23 @@ impl Serialize for Metrics {
 
 impl<'de> Deserialize<'de> for Metrics {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = BTreeMap::<String, f64>::deserialize(deserializer)?;
-        let missing = METRICS.iter().find(|info| !values.contains_key(info.name));
-        match missing {
-            Some(info) => Err(D::Error::missing_field(info.name)),
-            None => Ok(Metrics::new(|metric| values[metric.name()])),
+        /// What an epoch is written with may have other fields, such as the checksum of its line.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Field {
+            Number(f64),
+            Other(IgnoredAny),
         }
+        let fields = BTreeMap::<String, Field>::deserialize(deserializer)?;
+        let mut missing = None;
+        let metrics = Metrics::new(|metric| match fields.get(metric.name()) {
+            Some(Field::Number(number)) => *number,
+            _ => {
+                missing = Some(metric.name());
+                f64::NAN
+            }
+        });
+        missing.map_or(Ok(metrics), |name| Err(D::Error::missing_field(name)))
     }
 }
 
@@ -237,6 +248,16 @@ mod tests {
             Metric::HeldoutLoss => 9.0,
             _ => 0.0,
         })
+    }
+
+    #[test]
+    fn a_line_may_have_more_fields() {
+        let epoch = EpochRecord { epoch: 3, metrics: record(0.5, 0.25), seconds: 1.5, steps: 30 };
+        let line = serde_json::to_string(&epoch).unwrap();
+        let more = line.replacen('{', "{\"event\": \"epoch\", \"check\": \"7f\", ", 1);
+        assert_eq!(serde_json::from_str::<EpochRecord>(&more).unwrap(), epoch);
+        let less = line.replace("train_loss", "loss");
+        assert!(serde_json::from_str::<EpochRecord>(&less).unwrap_err().to_string().contains("train_loss"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The keys with the highest (or lowest) scores.
 
-use crate::simd::{LANES, dispatched};
+use crate::simd::{ALL_LANES, LANES, dispatched};
 use crate::{Row, RowRule};
 
 /// Keeps exactly `k` keys of every row, or all when there are fewer; ties go to the lower index.
@@ -168,9 +168,6 @@ dispatched! {
         }
     }
 }
-
-/// The result of a comparison that holds in every lane.
-const ALL_LANES: u32 = (1 << LANES) - 1;
 
 /// The best keys so far, best first.
 struct Best<'a> {

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use semfocus_core::allocation::time_side_by_side;
 use semfocus_core::measurement::ModelChoice;
 use semfocus_core::{Engine, Measurement, ModelConfig, Point, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, Selection, cost};
 use semfocus_store::State;
 
 use crate::jobs::{Job, Sharing, Train};
-use crate::schedule::Schedule;
 use crate::step_cost::measure;
 pub use crate::step_cost::{CostFile, StepCost, random_batch};
 use crate::{Lab, Trial, memory};
@@ -119,9 +119,9 @@ impl<'a> Estimator<'a> {
 
     fn epoch(&mut self, trial: &Trial, trained: &BlockAttentions, evaluated: &BlockAttentions) -> f64 {
         let (train, evaluate) = (self.step(trial, trained).train, self.step(trial, evaluated).evaluate);
-        let sizes = trial.settings.data.sizes;
+        let sizes = trial.sizes;
         let batch = trial.settings.training.batch as f64;
-        let steps = Schedule::planned(&trial.settings).steps_per_epoch as f64;
+        let steps = trial.steps_per_epoch() as f64;
         steps * (train + self.draw(trial)) + (sizes.train + sizes.held_out) as f64 / batch * evaluate
     }
 
@@ -164,7 +164,7 @@ impl<'a> Estimator<'a> {
             let Measurement::Surface(options) = measurement else { continue };
             let cells = (options.grid.get().pow(2) * options.draws.get()) as f64;
             for trial in chosen(&options.models, trials) {
-                let examples = options.samples.get().min(trial.settings.data.sizes.train);
+                let examples = options.samples.get().min(trial.sizes.train);
                 seconds += self.evaluation(trial, cells * examples as f64);
             }
         }
@@ -175,31 +175,21 @@ impl<'a> Estimator<'a> {
     pub fn left(&mut self, jobs: &[Train], sharing: Sharing) -> Estimate {
         let mut groups: Vec<Group> = Vec::new();
         let mut estimate = Estimate::default();
-        let mut longest = 0.0f64;
-        let (mut left, mut numbers) = (Vec::new(), HashMap::new());
+        let (mut left, mut numbers, mut times) = (Vec::new(), HashMap::new(), Vec::new());
         for job in jobs {
             let trial = job.trial();
             let settings = &trial.settings;
-            let key = (settings.mechanism.as_str(), &trial.point);
-            let number = match numbers.get(&key) {
-                Some(number) => *number,
-                None => {
-                    numbers.insert(key, groups.len());
-                    groups.push(Group {
-                        mechanism: settings.mechanism.clone(),
-                        point: trial.point.clone(),
-                        trials: 0,
-                        done: 0,
-                        epochs: settings.training.epochs,
-                        steps: trial.steps(),
-                        epoch_seconds: 0.0,
-                        seconds: 0.0,
-                        memory_bytes: memory::needed(trial, (sharing.threads / sharing.jobs).max(1)),
-                        recorded: (0, 0.0),
-                    });
-                    groups.len() - 1
-                }
-            };
+            let number = *numbers.entry((&settings.mechanism, &trial.point)).or_insert_with(|| {
+                groups.push(Group {
+                    mechanism: settings.mechanism.clone(),
+                    point: trial.point.clone(),
+                    epochs: settings.training.epochs,
+                    steps: trial.steps(),
+                    memory_bytes: memory::needed(trial, (sharing.threads / sharing.jobs).max(1)),
+                    ..Group::default()
+                });
+                groups.len() - 1
+            });
             let group = &mut groups[number];
             let (done, seconds) = job.recorded();
             // What cannot be read or is damaged is repaired or fails when it is trained.
@@ -212,6 +202,7 @@ impl<'a> Estimator<'a> {
             }
             estimate.can_stop_early |= !is_over && settings.training.stop_when.is_some();
             estimate.disk_bytes += disk(trial);
+            estimate.disk_left += if done == 0 && !is_over { disk(trial) } else { 0 };
         }
         for group in &mut groups {
             group.epoch_seconds = match group.recorded {
@@ -236,14 +227,12 @@ impl<'a> Estimator<'a> {
                 (whole - first) * factor
             };
             group.seconds += seconds;
-            longest = longest.max(seconds);
+            times.push(seconds);
         }
         estimate.trials = jobs.len();
         estimate.done = groups.iter().map(|group| group.done).sum();
         estimate.core_seconds = groups.iter().map(|group| group.seconds).sum();
-        let at_once = sharing.jobs.min(sharing.threads);
-        // At least the time of the longest trial, which is not divided.
-        estimate.seconds = (estimate.core_seconds / at_once as f64).max(longest);
+        estimate.seconds = time_side_by_side(times, sharing.jobs.min(sharing.threads));
         let largest = groups.iter().filter(|group| group.done < group.trials).map(|group| group.memory_bytes).max();
         let running = sharing.jobs.min(estimate.trials - estimate.done) as u64;
         estimate.memory_bytes = largest.unwrap_or(0).saturating_mul(running);
@@ -273,10 +262,12 @@ pub struct Estimate {
     pub memory_bytes: u64,
     /// Bytes on disk when everything is done.
     pub disk_bytes: u64,
+    /// Bytes of it that trials will write that have not begun.
+    pub disk_left: u64,
 }
 
 /// The trials of one mechanism at one point of the grid: they cost the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Mechanism, as it is written.
     pub mechanism: String,

@@ -24,7 +24,7 @@ pub fn needed(trial: &Trial, threads: usize) -> u64 {
     let length = trial.source.length(data) + attention.globals();
     let [rows, width, hidden, heads, inner] =
         [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
-    let sizes = data.sizes;
+    let sizes = trial.sizes;
     let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + 16);
     let all = parameters(model, attention.globals());
     let ends = all - parameters(&ModelConfig { vocabulary: 0, classes: 0, ..model.clone() }, 0);

@@ -32,9 +32,8 @@ impl Plan {
     /// Steps of an epoch, if they are the same in all trials and an epoch is something else than a pass over a fixed set of
     /// training examples.
     pub fn steps_per_epoch(&self) -> Option<usize> {
-        let settings = self.trials.iter().map(|trial| &trial.settings);
-        let is_usual = settings.clone().all(TrialSettings::is_epoch_a_pass);
-        let mut steps = settings.map(|settings| Schedule::planned(settings).steps_per_epoch);
+        let is_usual = self.trials.iter().all(|trial| trial.settings.is_epoch_a_pass());
+        let mut steps = self.trials.iter().map(Trial::steps_per_epoch);
         let first = steps.next().filter(|_| !is_usual)?;
         steps.all(|other| other == first).then_some(first)
     }
@@ -119,7 +118,12 @@ impl Lab {
         }
         // The run may be that of a program with other mechanisms.
         let attention = Arc::new(self.trial_attention(&settings).map_err(|error| error.to_string())?);
-        Ok(Trial { id: TrialId::new(&settings), settings, point: Vec::new(), source: Arc::new(source), attention })
+        let sizes = match &source {
+            Source::Task(_) => settings.data.sizes,
+            Source::Own(own) => own.sizes(&settings.data, settings.seed),
+        };
+        let (point, source) = (Vec::new(), Arc::new(source));
+        Ok(Trial { id: TrialId::new(&settings), settings, point, source, attention, sizes })
     }
 }
 
@@ -195,15 +199,15 @@ impl<'a> Planner<'a> {
             // The usual spelling, so that two spellings are one trial.
             *text = attention.evaluation(0).to_string();
         }
-        let examples = match source.as_ref() {
+        let sizes = match source.as_ref() {
             Source::Task(task) => {
                 task.check(&settings.data).map_err(|wrong| experiment.error("data.length", wrong.to_string()))?;
-                settings.data.sizes.train
+                settings.data.sizes
             }
             Source::Own(own) => self.file_examples(experiment, &mut settings, own, checksum)?,
         };
         if let Some(steps) = settings.training.steps {
-            let per_epoch = Schedule::new(&settings, examples).steps_per_epoch;
+            let per_epoch = Schedule::new(&settings, sizes.train).steps_per_epoch;
             settings.training.epochs =
                 whole_epochs(steps, per_epoch).map_err(|wrong| experiment.error("training.steps", wrong))?;
         }
@@ -211,7 +215,7 @@ impl<'a> Planner<'a> {
         if let Some(reason) = refusal(&source, &attention) {
             return Err(experiment.error("task", reason));
         }
-        Ok(Trial { id: TrialId::new(&settings), settings, point, source, attention })
+        Ok(Trial { id: TrialId::new(&settings), settings, point, source, attention, sizes })
     }
 
     fn source(&mut self, experiment: &Experiment, settings: &TrialSettings) -> Result<PlannedSource, ExperimentError> {
@@ -241,14 +245,14 @@ impl<'a> Planner<'a> {
         Ok(self.attentions.entry(key).or_insert(Arc::new(attention)).clone())
     }
 
-    /// How many training examples data files have; what follows from them is filled in.
+    /// How many examples data files have; what follows from them is filled in.
     fn file_examples(
         &mut self,
         experiment: &Experiment,
         settings: &mut TrialSettings,
         own: &OwnData,
         checksum: Option<String>,
-    ) -> Result<usize, ExperimentError> {
+    ) -> Result<Sizes, ExperimentError> {
         if settings.data.online {
             let message = format!(
                 "{} comes from a file, which has a fixed set of examples; new ones for every step can only be drawn from a \
@@ -280,7 +284,7 @@ impl<'a> Planner<'a> {
             let message = format!("{} has too few different sequences for two splits", settings.task);
             return Err(experiment.error("task", message));
         }
-        Ok(sizes.train)
+        Ok(sizes)
     }
 }
 

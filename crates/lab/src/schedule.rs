@@ -24,11 +24,6 @@ impl Schedule {
         Schedule { steps_per_pass: if settings.data.online { steps_per_epoch } else { pass }, steps_per_epoch }
     }
 
-    /// The schedule of a trial that has as many training examples as its settings say. Data files may have fewer.
-    pub fn planned(settings: &TrialSettings) -> Self {
-        Schedule::new(settings, settings.data.sizes.train)
-    }
-
     /// The number of the pass to which a step belongs, from 1, and the steps of that pass before it. The first step is 0.
     pub fn pass(&self, step: u64) -> (usize, usize) {
         let (step, pass) = (step as usize, self.steps_per_pass);
@@ -49,7 +44,7 @@ mod tests {
         let mut settings = TrialSettings::default();
         (settings.data.sizes.train, settings.data.online) = (train, online);
         (settings.training.batch, settings.training.evaluate_every) = (batch, evaluate_every);
-        Schedule::planned(&settings)
+        Schedule::new(&settings, train)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semfocus_core::{Point, TrialId, TrialSettings};
+use semfocus_core::{Point, Sizes, TrialId, TrialSettings};
 use semfocus_store::IndexEntry;
 use semfocus_tasks::Source;
 
@@ -22,6 +22,8 @@ pub struct Trial {
     pub source: Arc<Source>,
     /// What each epoch is trained with, and what the model is evaluated with.
     pub attention: Arc<TrialAttention>,
+    /// How many examples its splits have. Data files may have fewer than the settings ask for.
+    pub sizes: Sizes,
 }
 
 impl Trial {
@@ -42,9 +44,14 @@ impl Trial {
         }
     }
 
-    /// Training steps of all its epochs; data files with fewer examples than its settings ask for give fewer.
+    /// Training steps of an epoch.
+    pub fn steps_per_epoch(&self) -> usize {
+        Schedule::new(&self.settings, self.sizes.train).steps_per_epoch
+    }
+
+    /// Training steps of all its epochs.
     pub fn steps(&self) -> usize {
-        self.settings.training.epochs * Schedule::planned(&self.settings).steps_per_epoch
+        self.settings.training.epochs * self.steps_per_epoch()
     }
 
     /// Mechanism, values on the grid, and seed, as a person would name the trial.

@@ -31,7 +31,7 @@ const MAX_COUNTED: usize = 4096 * 4096;
 /// A mechanism that looks at the scores needs all of them once, to choose; everything else is needed for kept pairs only. A
 /// mechanism without a [`Selection`], or whose weighting involves dropped keys, is counted as if it kept every pair.
 pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize, questions: f64) -> Flops {
-    let one = |attention: &Attention| BlockFlops::new(config, attention.mechanism.as_ref(), length);
+    let one = |attention: &Attention| Flops::of_block(config, attention.mechanism.as_ref(), length);
     let head = questions * config.d_model as f64 * config.classes as f64;
     let (evaluation, training) = match attention.attentions() {
         [single] => {
@@ -44,14 +44,9 @@ pub fn flops(config: &ModelConfig, attention: &BlockAttentions, length: usize, q
     Flops { evaluation: 2.0 * (evaluation + head), training: 2.0 * (training + 3.0 * head) }
 }
 
-/// Multiplications of a block for one sequence.
-struct BlockFlops {
-    evaluation: f64,
-    training: f64,
-}
-
-impl BlockFlops {
-    fn new(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Self {
+impl Flops {
+    /// Multiplications of a block for one sequence.
+    fn of_block(config: &ModelConfig, mechanism: &dyn Mechanism, length: usize) -> Self {
         let (d, heads_width) = (config.d_model as f64, (config.heads * config.head_width()) as f64);
         let all_pairs = (0..length).map(|query| config.visibility.keys(query, length)).sum::<usize>() as f64;
         let involves_all = matches!(mechanism.weighting(), Weighting::Known(kind) if kind.involves_dropped_keys());
@@ -81,7 +76,7 @@ impl BlockFlops {
         };
         // Scores that only served the choice have no gradient, kept ones have.
         let kept_score_gradients = 2.0 * kept_pairs * heads_width;
-        BlockFlops {
+        Flops {
             evaluation: maps + weighted_values + kept_scores + choice,
             training: 3.0 * (maps + weighted_values) + kept_scores + choice + kept_score_gradients,
         }

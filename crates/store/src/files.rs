@@ -48,6 +48,15 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Sto
     write_whole(path, text.as_bytes())
 }
 
+/// Bytes that may still be written below a folder, which need not be there yet. None if the system does not say.
+pub fn free_space(folder: &Path) -> Option<u64> {
+    let found = folder.ancestors().find_map(|folder| {
+        rustix::fs::statvfs(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()
+    })?;
+    // Some file systems say nothing about themselves.
+    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Makes a folder and those above it. A link in its place is refused; those above may be links.
 pub fn create_folder(path: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("create the folder", path, error);

@@ -91,7 +91,7 @@ struct Planned {
     done: usize,
     /// Whether its report is written, so that nothing is left to do.
     over: bool,
-    /// Seconds that are left, by estimate, with what follows training; at most, if trials can stop at a target.
+    /// Seconds that are left, by estimate, with what follows training, if no trial stops at its target.
     seconds: f64,
     /// The answer to its claim, once there are results.
     answer: Option<String>,
@@ -193,7 +193,7 @@ fn print_plan(plan: &[Planned], hours: f64, out: &mut dyn Write) -> Result<(), E
         table.row_below(&title, [name.clone(), left, duration(*seconds), duration(together)]);
     }
     table.print(out)?;
-    writeln!(out, "\ntime: at most, by estimate")?;
+    writeln!(out, "\ntime: by estimate, less if trials reach their target early")?;
     let text = "Runs that do not fit into the time that is left are skipped in favour of smaller ones. The rest of the time goes to \
                 the first of them. Given again, the command continues.";
     Ok(paragraph(out, "", text)?)

@@ -39,6 +39,9 @@ pub(crate) use portable::Portable;
 /// Number of lanes of a vector; rows of internal buffers are padded to a multiple of it.
 pub(crate) const LANES: usize = 16;
 
+/// The result of a comparison that holds in every lane.
+pub(crate) const ALL_LANES: u32 = (1 << LANES) - 1;
+
 /// `n` rounded up to whole vectors.
 pub(crate) const fn padded(n: usize) -> usize {
     n.next_multiple_of(LANES)

@@ -9,7 +9,7 @@
 
 use super::{EXP_LOWEST, RowStatistics, scalar};
 use crate::math;
-use crate::simd::{LANES, Simd, padded};
+use crate::simd::{ALL_LANES, LANES, Simd, padded};
 
 /// Rows up to this length are searched as a whole.
 const SHORT: usize = 4 * LANES;
@@ -313,6 +313,3 @@ fn keep_candidates<'a, S: Simd>(simd: S, scores: &[f32], max: f32, bound: f32, s
     simd.store(&mut scratch[kept..], lowest);
     &scratch[..padded(kept)]
 }
-
-/// The result of a comparison that holds in every lane.
-const ALL_LANES: u32 = (1 << LANES) - 1;

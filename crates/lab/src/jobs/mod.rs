@@ -162,8 +162,8 @@ pub trait Threads: Sync {
 pub enum JobError {
     /// It does not fit into the memory of the machine.
     #[error(
-        "it needs about {} GB of memory, and the machine has {}; make the model, the batch, the data or the sequences smaller",
-        gigabytes(*needed), gigabytes(*limit)
+        "it needs about {} of memory, and this process has {}; make the model, the batch, the data or the sequences smaller",
+        amount(*needed), amount(*limit)
     )]
     TooLarge {
         /// Bytes that it needs.
@@ -208,7 +208,8 @@ pub enum JobError {
     Sharpness(#[from] crate::surface::hessian::SharpnessError),
 }
 
-fn gigabytes(bytes: u64) -> String {
-    let gigabytes = bytes as f64 / 1e9;
-    if gigabytes < 10.0 { format!("{gigabytes:.1}") } else { format!("{gigabytes:.0}") }
+fn amount(bytes: u64) -> String {
+    let (amount, unit) = if bytes < 1_000_000_000 { (1e-6, "MB") } else { (1e-9, "GB") };
+    let amount = bytes as f64 * amount;
+    if amount < 10.0 { format!("{amount:.1} {unit}") } else { format!("{amount:.0} {unit}") }
 }

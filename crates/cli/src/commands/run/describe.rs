@@ -64,13 +64,13 @@ impl Prepared {
         if let Some(estimate) = estimate {
             let Estimate { seconds, memory_bytes, disk_bytes, .. } = estimate;
             if estimate.done < estimate.trials || estimate.after_seconds > 0.0 {
-                let limit = if estimate.can_stop_early { "at most " } else { "" };
+                let less = if estimate.can_stop_early { "; less if trials reach their target early" } else { "" };
                 let at_once = counted(self.sharing.jobs, "trial");
                 let surfaces = match estimate.after_seconds {
                     seconds if seconds < 1.0 => String::new(),
                     seconds => format!(", {} of it for surfaces", duration(seconds)),
                 };
-                let text = format!("{limit}about {} with {at_once} at once{surfaces}", duration(*seconds));
+                let text = format!("about {} with {at_once} at once{surfaces}{less}", duration(*seconds));
                 paragraph(out, "time       ", &text)?;
                 let more = Allocation::here()
                     .memory

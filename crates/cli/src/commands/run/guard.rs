@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use semfocus_core::{Experiment, Request, Scale};
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimate;
+use semfocus_store::files;
 
 use super::Args;
 use super::experiment::ExperimentArgs;
@@ -12,7 +13,7 @@ use super::prepare::Prepared;
 use crate::Error;
 use crate::screen::text_width;
 use crate::talk::say;
-use crate::text::{duration, wrap};
+use crate::text::{duration, size, wrap};
 
 /// Longer runs, in seconds, are started only if somebody says so.
 const LONG: f64 = 3600.0;
@@ -28,10 +29,10 @@ pub(super) fn may_start(
         return Ok(true);
     };
     let time = duration(estimate.seconds);
-    let limit = if estimate.can_stop_early { "may take up to" } else { "takes" };
+    let less = if estimate.can_stop_early { ", less if trials reach their target early" } else { "" };
     let advice = advice(&args.what, lab, &prepared.experiment);
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        say!("{}", wrap(&format!("This {limit} about {time}. {advice}"), text_width()).join("\n"));
+        say!("{}", wrap(&format!("This takes about {time}{less}. {advice}"), text_width()).join("\n"));
         let mut stderr = std::io::stderr();
         let _ = write!(stderr, "Start it? [y/N] ").and_then(|()| stderr.flush()); // a terminal that is gone gives no answer
         let mut answer = String::new();
@@ -42,8 +43,25 @@ pub(super) fn may_start(
         }
         return Ok(is_yes);
     }
-    say!("error: this {limit} about {time}; give --yes to start it\nhelp: {advice}");
+    say!("error: this takes about {time}{less}; give --yes to start it\nhelp: {advice}");
     Ok(false)
+}
+
+/// Refuses a run that the disk has no space for.
+pub(super) fn check_space(args: &Args, prepared: &Prepared, estimate: Option<&Estimate>) -> Result<(), Error> {
+    let needed = estimate.filter(|_| !args.yes).map_or(0, |estimate| estimate.disk_left);
+    match files::free_space(&prepared.dir).and_then(|free| shortage(needed, free)) {
+        Some(message) => Err(format!(
+            "{message} for {}\nhelp: free some space, or choose another folder with -o; --yes starts it all the same",
+            prepared.dir.display()
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
+fn shortage(needed: u64, free: u64) -> Option<String> {
+    (needed > free).then(|| format!("the run needs about {} on the disk, and {} are free", size(needed), size(free)))
 }
 
 /// How to have an answer sooner.
@@ -61,4 +79,17 @@ fn advice(args: &ExperimentArgs, lab: &Lab, experiment: &Experiment) -> String {
         );
     }
     format!("{shorter}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_to_fit_on_the_disk() {
+        assert_eq!(shortage(6_000_000, 6_000_000), None);
+        let message = shortage(6_000_000, 300_000).unwrap();
+        assert_eq!(message, "the run needs about 6 MB on the disk, and 300 kB are free");
+        assert!(files::free_space(std::path::Path::new("folders/that/are/not/there")).is_some_and(|free| free > 0));
+    }
 }

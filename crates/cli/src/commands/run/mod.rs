@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     if !args.quiet {
         prepared.introduce(estimate.as_ref());
     }
+    guard::check_space(args, &prepared, estimate.as_ref())?;
     if !guard::may_start(args, lab, &prepared, estimate.as_ref())? {
         return Ok(Exit::WrongUsage);
     }
