@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use semfocus_core::allocation::time_side_by_side;
 use semfocus_core::study::seed_name;
+use semfocus_core::time_left::{probable_end, time_side_by_side};
 use semfocus_core::{EpochRecord, Metric, Point, TrialId};
 use semfocus_store::{
     Change, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial, TrialData,
@@ -167,27 +167,28 @@ impl Overview {
         self.damage = self.run_damage.iter().chain(self.list.iter().flat_map(|trial| &trial.damage)).cloned().collect();
     }
 
-    /// Estimated from the mean time of finished epochs: those of the same mechanism if there are any.
+    /// Estimated from the trials of the same mechanism and settings: the mean time of their epochs, and where those that are over
+    /// ended.
     fn estimate(&self) -> Option<f64> {
-        let mut times: HashMap<&str, (f64, usize)> = HashMap::new();
+        /// Seconds and number of epochs; number of trials that are over, and of their epochs.
+        type Seen = ((f64, usize), (usize, usize));
+        let (mut groups, mut all) = (HashMap::<_, Seen>::new(), (0.0, 0));
         for trial in &self.list {
-            let (seconds, epochs) = times.entry(&trial.mechanism).or_default();
-            (*seconds, *epochs) = (*seconds + trial.seconds.iter().sum::<f64>(), *epochs + trial.seconds.len());
-        }
-        let (seconds, epochs) = times.values().fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if epochs == 0 {
-            return None;
+            let (seconds, epochs) = (trial.seconds.iter().sum::<f64>(), trial.seconds.len());
+            let (times, over) = groups.entry((&trial.mechanism, &trial.point)).or_default();
+            (*times, all) = ((times.0 + seconds, times.1 + epochs), (all.0 + seconds, all.1 + epochs));
+            if trial.state.is_over() {
+                *over = (over.0 + 1, over.1 + trial.epoch);
+            }
         }
         let open = self.list.iter().filter(|trial| !trial.state.is_over());
         let left = open.map(|trial| {
-            let mean = match times.get(trial.mechanism.as_str()) {
-                Some((seconds, epochs)) if *epochs > 0 => seconds / *epochs as f64,
-                _ => seconds / epochs as f64,
-            };
-            trial.epochs.saturating_sub(trial.epoch) as f64 * mean
+            let (times, over) = groups[&(&trial.mechanism, &trial.point)];
+            let (seconds, epochs) = if times.1 > 0 { times } else { all };
+            probable_end(over, trial.epoch, trial.epochs).saturating_sub(trial.epoch) as f64 * seconds / epochs as f64
         });
         let at_once = self.list.iter().rev().find_map(|trial| trial.at_once).unwrap_or(1);
-        Some(time_side_by_side(left, at_once))
+        (all.1 > 0).then(|| time_side_by_side(left, at_once))
     }
 
     /// Whether a process works on it.
@@ -259,5 +260,36 @@ impl TrialOverview {
         if state != State::Running {
             (self.steps_done, self.steps, self.step_loss) = (None, None, None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(mechanism: &str, seed: u64, state: State, epochs: usize) -> TrialOverview {
+        let (task, mechanism) = ("parity".to_owned(), mechanism.to_owned());
+        let id = format!("{seed:x}").parse().unwrap();
+        let entry = IndexEntry { id, epochs: 10, task, mechanism, seed, point: Point::new() };
+        TrialOverview {
+            state,
+            epoch: epochs,
+            seconds: vec![2.0; epochs],
+            at_once: Some(2),
+            ..TrialOverview::new(entry)
+        }
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_trials_that_are_not_over() {
+        let left = |list: Vec<TrialOverview>| Overview { list, ..Overview::default() }.estimate();
+        let (stopped, begun) = (|seed, epochs| trial("full", seed, State::Stopped, epochs), State::Interrupted);
+        // As the others, it probably ends at epoch 4; a single trial is not divided.
+        assert_eq!(left(vec![stopped(1, 3), stopped(2, 5), trial("full", 3, begun, 1)]), Some(6.0));
+        assert_eq!(left(vec![stopped(1, 3), stopped(2, 5), trial("full", 3, begun, 6)]), Some(8.0));
+        // Nothing is known of the other mechanism: three epochs here and ten there, on two cores.
+        let others = |seed| trial("topk:5", seed, State::Waiting, 0);
+        assert_eq!(left(vec![stopped(1, 4), trial("full", 3, begun, 1), others(4), others(5)]), Some(23.0));
+        assert_eq!(left(vec![others(4)]), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use semfocus_core::allocation::time_side_by_side;
+use semfocus_core::time_left::{probable_end, time_side_by_side};
 use semfocus_core::{EpochRecord, Metric};
 use semfocus_lab::jobs::{Job, Observer, Sharing};
 use semfocus_store::{End, Event, Holder, JobId, JobKind, State};
@@ -288,8 +288,8 @@ impl Group {
     /// Seconds that a job has left: to where those of its group ended that are over, if that is ahead. `mean` is what a unit takes
     /// if none of the group was done.
     fn time_left(&self, entry: &Entry, mean: f64) -> f64 {
-        let usual = self.over.1.checked_div(self.over.0).filter(|units| *units > entry.done).unwrap_or(entry.total);
-        usual.saturating_sub(entry.done) as f64 * self.unit_seconds().unwrap_or(mean)
+        let end = probable_end(self.over, entry.done, entry.total);
+        end.saturating_sub(entry.done) as f64 * self.unit_seconds().unwrap_or(mean)
     }
 }
 

@@ -161,3 +161,23 @@ fn paths_start_at_the_experiment_file_and_do_not_change_ids() {
     let grown = semfocus_in(&scratch.path(""), &grown, "");
     assert_eq!(grown.code, 0, "{}", grown.stderr);
 }
+
+/// A file with fewer examples than the settings ask for has fewer steps.
+#[test]
+fn a_plan_counts_the_examples_of_its_file() {
+    let scratch = Scratch::new("plan-of-file");
+    let file = scratch.file("pairs.tsv", &split("train", "5", "300"));
+    let dir = scratch.path("run");
+    let task = format!("task={file}");
+    let run = ["run", "even-pairs", "-s", &task, "--epochs", "1", "--seeds", "1", "--mechanisms", "full", "-o", &dir];
+    let planned = semfocus(&[&run[..], &["--dry-run", "--json"]].concat());
+    let planned: serde_json::Value = serde_json::from_str(&planned.stdout).unwrap();
+    let trained = semfocus(&[&run[..], &["-q"]].concat());
+    assert_eq!(trained.code, 0, "{}", trained.stderr);
+    let events = std::fs::read_to_string(trials(&dir)[0].join("events.jsonl")).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let steps: Vec<u64> = events.filter_map(|event| event["total"].as_u64()).collect();
+    let planned = planned["list"][0]["steps"].as_u64().unwrap();
+    assert!(!steps.is_empty() && steps.iter().all(|steps| *steps == planned), "{planned}, {steps:?}");
+    assert!(planned < 20, "300 lines make fewer than 200 steps: {planned}");
+}

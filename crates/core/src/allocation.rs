@@ -57,13 +57,6 @@ impl Allocation {
     }
 }
 
-/// Seconds that work takes of which so much is done at once, given the seconds of each part: at least the time of the longest, which
-/// is not divided.
-pub fn time_side_by_side(seconds: impl IntoIterator<Item = f64>, at_once: usize) -> f64 {
-    let (sum, longest) = seconds.into_iter().fold((0.0, 0.0f64), |(sum, max), part| (sum + part, max.max(part)));
-    (sum / at_once.max(1) as f64).max(longest)
-}
-
 /// Bytes of memory of the machine, or of its container, which may have less.
 fn memory_of_machine(meminfo: &str, limit: &str) -> Option<u64> {
     kibibytes(meminfo, "MemTotal:").into_iter().chain(limit.trim().parse()).min()
@@ -122,13 +115,6 @@ mod tests {
         assert_eq!(memory(&[("SLURM_MEM_PER_NODE", "2048")]), Some(2 * GIB));
         assert_eq!(memory(&[("SLURM_MEM_PER_CPU", "512"), ("SLURM_CPUS_ON_NODE", "4")]), Some(2 * GIB));
         assert_eq!(memory(&[("SLURM_MEM_PER_NODE", "0")]), Some(100 * GIB));
-    }
-
-    #[test]
-    fn the_longest_part_is_not_divided() {
-        assert_eq!(time_side_by_side([1.0, 2.0, 3.0, 4.0], 2), 5.0);
-        assert_eq!(time_side_by_side([1.0, 9.0], 2), 9.0);
-        assert_eq!(time_side_by_side([], 4), 0.0);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub mod random;
 pub mod settings;
 pub mod spec;
 pub mod study;
+pub mod time_left;
 pub mod trial;
 
 pub use allocation::Allocation;

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use semfocus_core::Questions;
 
 use crate::attention::{
-    self, AttentionGradients, AttentionKernel, KeepWeights, SequenceRows, TransposedMaps, Workspace,
+    AttentionGradients, AttentionKernel, AttentionSums, KeepWeights, SequenceRows, TransposedMaps, Workspace,
 };
 use crate::block::{Block, ByForm};
 use crate::buffer::Buffer;
@@ -47,7 +47,7 @@ pub struct TrainingGradients {
 /// Sums over the sequences of a run.
 struct Sums {
     table: TouchedRows,
-    blocks: Vec<(attention::Sums, MlpSums)>,
+    blocks: Vec<(AttentionSums, MlpSums)>,
     head: HeadSums,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Training<'a> {
 
     /// The gradients from the sums of all runs. Blocks are independent of each other.
     fn total(&self, sums: Vec<Sums>, questions: &Questions, total_weight: f64) -> TrainingGradients {
-        let mut by_block: Vec<Vec<(attention::Sums, MlpSums)>> = self.blocks.iter().map(|_| Vec::new()).collect();
+        let mut by_block: Vec<Vec<(AttentionSums, MlpSums)>> = self.blocks.iter().map(|_| Vec::new()).collect();
         let mut table = vec![0.0; self.embedding.table.len()];
         let mut heads = Vec::new();
         for Sums { table: touched, blocks, head } in sums {
@@ -195,7 +195,7 @@ impl Rows {
 impl Sums {
     fn new(model: &Training) -> Self {
         let block = |TrainingBlock { block, .. }: &TrainingBlock| {
-            (attention::Sums::new(&block.attention, &block.maps), MlpSums::new(&block.mlp))
+            (AttentionSums::new(&block.attention, &block.maps), MlpSums::new(&block.mlp))
         };
         Sums {
             table: TouchedRows::new(&model.embedding),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use semfocus_core::allocation::time_side_by_side;
 use semfocus_core::measurement::ModelChoice;
+use semfocus_core::time_left::time_side_by_side;
 use semfocus_core::{Engine, Measurement, ModelConfig, Point, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, Selection, cost};
 use semfocus_store::State;

@@ -168,13 +168,13 @@ impl AttentionKernel<'_> {
 }
 
 /// Gradients of the maps, summed over the sequences of a run.
-pub(crate) struct Sums {
-    pub(super) heads: Vec<HeadSums>,
+pub(crate) struct AttentionSums {
+    pub(super) heads: Vec<MapSums>,
     pub(super) output_bias: Buffer,
 }
 
 /// Sums of one head: padded rows, as wide as the maps that the products used.
-pub(crate) struct HeadSums {
+pub(crate) struct MapSums {
     pub(super) query: Buffer,
     pub(super) query_bias: Buffer,
     /// Empty in the folded form, like `output`.
@@ -186,11 +186,11 @@ pub(crate) struct HeadSums {
     pub(super) alpha: f32,
 }
 
-impl Sums {
+impl AttentionSums {
     pub(crate) fn new(layer: &AttentionKernel, maps: &Maps) -> Self {
         let (stride, inner) = (padded(layer.width), padded(maps.inner_width));
         let plain = usize::from(!maps.folded);
-        let head = || HeadSums {
+        let head = || MapSums {
             query: Buffer::zeros(layer.width * inner),
             query_bias: Buffer::zeros(inner),
             key: Buffer::zeros(plain * layer.width * inner),
@@ -200,7 +200,7 @@ impl Sums {
             output: Buffer::zeros(plain * layer.head_width * stride),
             alpha: 0.0,
         };
-        Sums { heads: (0..layer.heads).map(|_| head()).collect(), output_bias: Buffer::zeros(layer.width) }
+        AttentionSums { heads: (0..layer.heads).map(|_| head()).collect(), output_bias: Buffer::zeros(layer.width) }
     }
 
     pub(crate) fn add(mut self, other: Self) -> Self {
@@ -248,14 +248,14 @@ impl Sums {
 
 impl AttentionKernel<'_> {
     /// The product of the scaled query map with its gradient.
-    fn along_query_map(&self, head: usize, sums: &HeadSums) -> f64 {
+    fn along_query_map(&self, head: usize, sums: &MapSums) -> f64 {
         let (columns, all_heads, stride) = (self.columns(head), self.heads * self.head_width, padded(self.head_width));
         let rows = self.query.weight.chunks_exact(all_heads).zip(sums.query.chunks_exact(stride));
         let weight: f64 = rows.map(|(map, sums)| dot(&map[columns.clone()], sums)).sum();
         f64::from(self.score_factor(head)) * (weight + dot(&self.query.bias[columns], &sums.query_bias))
     }
 
-    fn copy_gradients(&self, head: usize, sums: &HeadSums, gradients: &mut AttentionGradients) {
+    fn copy_gradients(&self, head: usize, sums: &MapSums, gradients: &mut AttentionGradients) {
         let (first, all_heads) = (self.columns(head).start, self.heads * self.head_width);
         let copy = |from: &[f32], scale: f32, to: &mut [f32]| {
             unpad_columns(from, self.head_width, scale, to, all_heads, first);
@@ -271,7 +271,7 @@ impl AttentionKernel<'_> {
     }
 
     /// From the gradients of `M` and `N` to those of the four maps.
-    fn unfold_gradients(&self, head: usize, sums: &HeadSums, gradients: &mut AttentionGradients) {
+    fn unfold_gradients(&self, head: usize, sums: &MapSums, gradients: &mut AttentionGradients) {
         let (first, all_heads) = (self.columns(head).start, self.heads * self.head_width);
         let (width, stride) = (self.width, padded(self.width));
         let (head_width, head_stride) = (self.head_width, padded(self.head_width));

@@ -40,7 +40,7 @@ use dense::{Head, HeadGradients, Weighing};
 use maps::HeadMaps;
 
 pub(crate) use known::KnownRows;
-pub(crate) use maps::{Maps, Sums, TransposedMaps};
+pub(crate) use maps::{AttentionSums, Maps, TransposedMaps};
 pub use observe::{ObservedRow, RowObserver, RowReader};
 
 /// The attention sublayer: its sizes, its parameters and its random sites.
@@ -405,31 +405,32 @@ impl AttentionKernel<'_> {
         let run = run_length(sequences.len());
         let per_sequence = self.length * self.width;
         let mut x_gradient = output::unwritten(gradient.len());
-        let sums: Vec<Sums> = (gradient.par_chunks(run * per_sequence), x_gradient.par_chunks_mut(run * per_sequence))
-            .into_par_iter()
-            .zip(sequences.par_chunks(run))
-            .enumerate()
-            .map(|(index, ((gradient, x_gradient), sequences))| {
-                let mut sums = Sums::new(self, maps);
-                let mut work = Workspace::new(self, maps);
-                let outer = gradient.chunks(per_sequence).zip(x_gradient.chunks_mut(per_sequence));
-                for (s, ((gradient, x_gradient), rows)) in outer.zip(sequences).enumerate() {
-                    let sequence = index * run + s;
-                    self.backward_sequence(
-                        maps,
-                        &transposed,
-                        sequence,
-                        rows,
-                        gradient,
-                        &mut work,
-                        &mut sums,
-                        x_gradient,
-                    );
-                }
-                sums
-            })
-            .collect();
-        let total = sums.into_iter().reduce(Sums::add).unwrap_or_else(|| Sums::new(self, maps));
+        let sums: Vec<AttentionSums> =
+            (gradient.par_chunks(run * per_sequence), x_gradient.par_chunks_mut(run * per_sequence))
+                .into_par_iter()
+                .zip(sequences.par_chunks(run))
+                .enumerate()
+                .map(|(index, ((gradient, x_gradient), sequences))| {
+                    let mut sums = AttentionSums::new(self, maps);
+                    let mut work = Workspace::new(self, maps);
+                    let outer = gradient.chunks(per_sequence).zip(x_gradient.chunks_mut(per_sequence));
+                    for (s, ((gradient, x_gradient), rows)) in outer.zip(sequences).enumerate() {
+                        let sequence = index * run + s;
+                        self.backward_sequence(
+                            maps,
+                            &transposed,
+                            sequence,
+                            rows,
+                            gradient,
+                            &mut work,
+                            &mut sums,
+                            x_gradient,
+                        );
+                    }
+                    sums
+                })
+                .collect();
+        let total = sums.into_iter().reduce(AttentionSums::add).unwrap_or_else(|| AttentionSums::new(self, maps));
         // SAFETY: the sequences cover all values, and the last pass over each writes it.
         total.into_gradients(self, maps, unsafe { output::written(x_gradient) })
     }
@@ -443,7 +444,7 @@ impl AttentionKernel<'_> {
         rows: &SequenceRows,
         gradient: &[f32],
         work: &mut Workspace,
-        sums: &mut Sums,
+        sums: &mut AttentionSums,
         x_gradient: &mut [MaybeUninit<f32>],
     ) {
         let (width, stride) = (self.width, padded(self.width));

@@ -117,7 +117,7 @@ impl Spectrum {
 
 /// An estimate from random vectors.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct TraceEstimate {
     /// The unbiased estimate.
     pub value: f64,
     /// Its standard error, from the spread over the random vectors.
@@ -133,7 +133,7 @@ pub fn hutchinson<E>(
     probes: usize,
     seed: u64,
     mut operator: impl FnMut(&[f64]) -> Result<Vec<f64>, E>,
-) -> Result<Estimate, E> {
+) -> Result<TraceEstimate, E> {
     assert!(probes >= 2, "a standard error needs at least two probes, got {probes}");
     let key = Key::new(seed).named("hutchinson");
     let mut values = Vec::with_capacity(probes);
@@ -144,7 +144,7 @@ pub fn hutchinson<E>(
     let count = probes as f64;
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    Ok(Estimate { value: mean, standard_error: (variance / count).sqrt() })
+    Ok(TraceEstimate { value: mean, standard_error: (variance / count).sqrt() })
 }
 
 /// Random signs: 1 and −1 are equally likely.
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn the_trace_is_exact_along_the_axes() {
         let Ok(found) = hutchinson(40, 3, 1, operator((0..40).map(f64::from).collect(), false));
-        assert_eq!(found, Estimate { value: 780.0, standard_error: 0.0 });
+        assert_eq!(found, TraceEstimate { value: 780.0, standard_error: 0.0 });
     }
 
     #[test]
