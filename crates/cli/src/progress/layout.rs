@@ -35,7 +35,7 @@ const MIN_BAR: usize = 6;
 const MAX_BAR: usize = 30;
 
 /// A label is shortened to this before facts are left out.
-const MIN_LABEL: usize = 16;
+const MIN_LABEL: usize = 13;
 
 /// The lines, none wider than `columns` − 1. Labels, bars and facts are aligned.
 pub(super) fn fit(lines: &[Line], columns: usize) -> Vec<String> {
