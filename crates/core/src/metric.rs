@@ -253,11 +253,11 @@ mod tests {
     #[test]
     fn a_line_may_have_more_fields() {
         let epoch = EpochRecord { epoch: 3, metrics: record(0.5, 0.25), seconds: 1.5, steps: 30 };
-        let line = serde_json::to_string(&epoch).unwrap();
-        let more = line.replacen('{', "{\"event\": \"epoch\", \"check\": \"7f\", ", 1);
-        assert_eq!(serde_json::from_str::<EpochRecord>(&more).unwrap(), epoch);
-        let less = line.replace("train_loss", "loss");
-        assert!(serde_json::from_str::<EpochRecord>(&less).unwrap_err().to_string().contains("train_loss"));
+        let text = toml::to_string(&epoch).unwrap();
+        let more = format!("event = \"epoch\"\n{text}check = \"7f\"\n");
+        assert_eq!(toml::from_str::<EpochRecord>(&more).unwrap(), epoch);
+        let less = text.replace("train_loss", "loss");
+        assert!(toml::from_str::<EpochRecord>(&less).unwrap_err().to_string().contains("train_loss"));
     }
 
     #[test]
