@@ -1,6 +1,6 @@
 //! Findings about the causes of a speed-up, on invented runs.
 
-use semfocus_analysis::evidence::causes::{CONTROLS, Causes, EXPLANATIONS, Finding, Kept, Role, rules};
+use semfocus_analysis::evidence::causes::{CONTROLS, CauseFinding, Causes, EXPLANATIONS, Role, ShareFinding, rules};
 use semfocus_analysis::evidence::claim::Answer;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::{AnyName, Experiment, Request, study};
@@ -72,7 +72,7 @@ fn as_claimed(mechanism: &str, seed: usize) -> Option<usize> {
     }
 }
 
-fn finding(causes: &Causes, explanation: &str) -> (Finding, String) {
+fn finding(causes: &Causes, explanation: &str) -> (CauseFinding, String) {
     let judged = causes.explanations.iter().find(|judged| judged.explanation == explanation);
     let judged = judged.unwrap_or_else(|| panic!("nothing about {explanation}"));
     (judged.finding, judged.words.clone())
@@ -84,28 +84,28 @@ fn the_claim_is_supported_where_it_holds() {
     assert_eq!((causes.reference.as_str(), causes.seeds), ("topk:5", 8), "it has more controls than topk:9");
     assert_eq!(causes.claim.answer, Answer::Supported, "{:?}", causes.claim);
     for (explanation, expected, words) in [
-        ("knowing where to look", Finding::Supported, "enough by itself (oracle:5)"),
-        ("sparsity of any kind", Finding::Excluded, "not enough by itself (fixedk:5, hashk:5)"),
-        ("reach", Finding::Excluded, "not enough by itself (fixedk:5)"),
+        ("knowing where to look", CauseFinding::Supported, "enough by itself (oracle:5)"),
+        ("sparsity of any kind", CauseFinding::Excluded, "not enough by itself (fixedk:5, hashk:5)"),
+        ("reach", CauseFinding::Excluded, "not enough by itself (fixedk:5)"),
         (
             "input dependence",
-            Finding::Part,
+            CauseFinding::Part,
             "not enough by itself (hashk:5); the speed-up is lost without it (shuffledk:5)",
         ),
-        ("learned choice", Finding::Supported, "the speed-up is lost without it (frozenk:5)"),
+        ("learned choice", CauseFinding::Supported, "the speed-up is lost without it (frozenk:5)"),
         (
             "sparse forward pass",
-            Finding::Supported,
+            CauseFinding::Supported,
             "enough by itself (stk:5); the speed-up is lost without it (gradk:5)",
         ),
         (
             "sparse gradient",
-            Finding::Excluded,
+            CauseFinding::Excluded,
             "not enough by itself (gradk:5); the speed-up remains without it (stk:5)",
         ),
-        ("renormalisation", Finding::Excluded, "the speed-up remains without it (maskedk:5)"),
-        ("sharpness", Finding::Excluded, "not enough by itself (temperature:entropy=5)"),
-        ("larger gradients of scores", Finding::Excluded, "not enough by itself (matchedgrad:5)"),
+        ("renormalisation", CauseFinding::Excluded, "the speed-up remains without it (maskedk:5)"),
+        ("sharpness", CauseFinding::Excluded, "not enough by itself (temperature:entropy=5)"),
+        ("larger gradients of scores", CauseFinding::Excluded, "not enough by itself (matchedgrad:5)"),
     ] {
         assert_eq!(finding(&causes, explanation), (expected, words.to_owned()), "{explanation}");
     }
@@ -114,7 +114,10 @@ fn the_claim_is_supported_where_it_holds() {
         "no control, no word"
     );
     let banded = causes.controls.iter().find(|measured| measured.mechanism == "banded:5").unwrap();
-    assert_eq!((banded.kept, banded.reached, banded.share_interval.unwrap().low), (Kept::Less, 0, f64::NEG_INFINITY));
+    assert_eq!(
+        (banded.kept, banded.reached, banded.share_interval.unwrap().low),
+        (ShareFinding::Less, 0, f64::NEG_INFINITY)
+    );
 }
 
 #[test]
@@ -158,12 +161,12 @@ fn nothing_is_said_that_the_seeds_do_not_decide() {
     };
     let found = causes("between", &MECHANISMS, 6, epoch).unwrap();
     let oracle = &found.controls[0];
-    assert_eq!((oracle.mechanism.as_str(), oracle.kept), ("oracle:5", Kept::Undecided));
+    assert_eq!((oracle.mechanism.as_str(), oracle.kept), ("oracle:5", ShareFinding::Undecided));
     assert!(oracle.share_interval.unwrap().contains(0.5) && oracle.share.unwrap().value() > 0.3, "{oracle:?}");
     assert_eq!(found.claim.answer, Answer::Undecided);
     assert_eq!(found.claim.reason, "not decided: knowing where to look");
     let words = "cannot be decided with these seeds (oracle:5)".to_owned();
-    assert_eq!(finding(&found, "knowing where to look"), (Finding::Undecided, words));
+    assert_eq!(finding(&found, "knowing where to look"), (CauseFinding::Undecided, words));
     // Top-k attention is no faster: there is nothing to explain.
     let found = causes("equal", &MECHANISMS, 8, slow).unwrap();
     assert!(found.no_shares.as_ref().unwrap().contains("there is no speed-up to explain"), "{:?}", found.no_shares);

@@ -3,7 +3,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use semfocus_analysis::evidence::causes::{HALF, JudgedShare, Kept, shares_of};
+use semfocus_analysis::evidence::causes::{HALF, JudgedShare, ShareFinding, shares_of};
 use semfocus_analysis::stats::{Share, TimeToTarget, Trio, log_rank_excess, normal_quantile, permuted_log_rank};
 
 const EXPERIMENTS: usize = 400;
@@ -104,18 +104,18 @@ fn simulate(world: &World, truth: f64, seeds: usize) -> Said {
         let judged = shares_of(&shares, is_faster);
         for one in &judged {
             let Some(interval) = one.interval else { continue };
-            assert_eq!(one.kept == Kept::Undecided, interval.contains(HALF), "words and intervals agree");
-            assert_eq!(one.kept == Kept::Undecided, one.adjusted >= 0.05, "and so do the p-values: {one:?}");
+            assert_eq!(one.kept == ShareFinding::Undecided, interval.contains(HALF), "words and intervals agree");
+            assert_eq!(one.kept == ShareFinding::Undecided, one.adjusted >= 0.05, "and so do the p-values: {one:?}");
         }
-        let any = |is_so: &dyn Fn(Kept) -> bool| f64::from(u8::from(judged.iter().any(|one| is_so(one.kept))));
-        said.most += any(&|kept| kept == Kept::Most);
-        said.less += any(&|kept| kept == Kept::Less);
-        said.either += any(&|kept| kept != Kept::Undecided);
+        let any = |is_so: &dyn Fn(ShareFinding) -> bool| f64::from(u8::from(judged.iter().any(|one| is_so(one.kept))));
+        said.most += any(&|kept| kept == ShareFinding::Most);
+        said.less += any(&|kept| kept == ShareFinding::Less);
+        said.either += any(&|kept| kept != ShareFinding::Undecided);
         let of_controls = |is_so: &dyn Fn(&JudgedShare) -> bool| {
             judged.iter().filter(|one| is_so(one)).count() as f64 / CONTROLS as f64
         };
         said.missed += of_controls(&|one| one.interval.is_some_and(|interval| !interval.contains(truth)));
-        said.judged += of_controls(&|one| one.kept != Kept::Undecided);
+        said.judged += of_controls(&|one| one.kept != ShareFinding::Undecided);
     }
     let Said { most, less, either, missed, judged } = said;
     let [most, less, either, missed, judged] = [most, less, either, missed, judged].map(|sum| sum / EXPERIMENTS as f64);

@@ -140,6 +140,12 @@ enum Command {
     Explain(commands::explain::Args),
     /// Write figures, tables and a page that says what a run shows
     Report(commands::report::Args),
+    /// Print every epoch of every trial as one table, for other programs
+    ///
+    /// One row for each epoch, with the task, the mechanism, the values of the grid and the seed; epoch 0 is the untrained model.
+    ///
+    /// Example: semfocus export runs/even-pairs-quick -o epochs.csv
+    Export(commands::export::Args),
     /// Keep the record of the study: data of runs, and pages made from them
     #[command(subcommand)]
     Record(commands::record::Args),
@@ -225,6 +231,7 @@ fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, E
         Command::Compare(args) => commands::compare::run(&args, out),
         Command::Explain(args) => commands::explain::run(&args, out),
         Command::Report(args) => commands::report::run(&args, out),
+        Command::Export(args) => commands::export::run(&args, out),
         Command::Record(args) => commands::record::run(&args, lab, out),
         Command::Show(args) => commands::show::run(&args, out),
         Command::Verify(args) => commands::verify::run(&args, lab, out),

@@ -46,7 +46,7 @@ fn regions_are_written_as_csv() {
     let text = std::fs::read_to_string(std::path::Path::new(&dir).join("regions.csv")).unwrap();
     assert_eq!(text, semfocus(&["theory", "regions"]).stdout);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "condition,sink,full_dispersion,dispersion_share,least_separation_share");
+    assert_eq!(lines[0], "condition,sink,full_dispersion,dispersion_share,min_separation_share");
     assert!(lines[1..].iter().all(|line| line.split(',').count() == 5));
     // At full dispersion 8 and a share of one half, e⁴/2 − 1 = 26.3 gives 1/26.3/8.
     let point = lines.iter().find(|line| line.starts_with("w,,8,0.5,")).unwrap();

@@ -41,7 +41,7 @@ pub struct Survival {
 
 /// An estimate with its interval, drawn as one row that bears the name of the series.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
+pub struct ForestRow {
     pub series: Series,
     pub value: f64,
     /// Lower and upper end; None where there are too few observations for an interval.
@@ -179,7 +179,7 @@ pub fn survival(x_label: &str, y_label: &str, curves: &[Survival]) -> Figure {
 }
 
 /// A forest plot: one row for each estimate, and a line where there is no effect.
-pub fn intervals(axis: Axis, no_effect: f64, estimates: &[Estimate]) -> Figure {
+pub fn intervals(axis: Axis, no_effect: f64, estimates: &[ForestRow]) -> Figure {
     let rule = Rule { at: Reference::X(no_effect), label: String::new() };
     // The rows bear the names already.
     Figure { legend: false, panels: vec![interval_panel("", axis, vec![rule], estimates)], ..Figure::default() }
@@ -187,8 +187,8 @@ pub fn intervals(axis: Axis, no_effect: f64, estimates: &[Estimate]) -> Figure {
 
 /// A forest plot in groups, each with a title, over the same x axis. Reference lines without a text are drawn in all groups, those
 /// with one get it in the first.
-pub fn grouped_intervals(axis: &Axis, rules: &[Rule], groups: &[(&str, Vec<Estimate>)]) -> Figure {
-    let panel = |(index, (title, estimates)): (usize, &(&str, Vec<Estimate>))| {
+pub fn grouped_intervals(axis: &Axis, rules: &[Rule], groups: &[(&str, Vec<ForestRow>)]) -> Figure {
+    let panel = |(index, (title, estimates)): (usize, &(&str, Vec<ForestRow>))| {
         let rules = rules.iter().map(|rule| match index {
             0 => rule.clone(),
             _ => Rule { label: String::new(), ..rule.clone() },
@@ -199,7 +199,7 @@ pub fn grouped_intervals(axis: &Axis, rules: &[Rule], groups: &[(&str, Vec<Estim
     Figure { legend: false, share_x: Sharing::All, panels, ..Figure::default() }
 }
 
-fn interval_panel(title: &str, x: Axis, rules: Vec<Rule>, estimates: &[Estimate]) -> Panel {
+fn interval_panel(title: &str, x: Axis, rules: Vec<Rule>, estimates: &[ForestRow]) -> Panel {
     let mut marks: Vec<Mark> = rules.into_iter().map(Mark::Rule).collect();
     for (row, estimate) in estimates.iter().enumerate() {
         let (low, high) = estimate.interval.unwrap_or((End::At(estimate.value), End::At(estimate.value)));

@@ -16,7 +16,7 @@ const ROW: f64 = 10.5;
 
 /// A series and the kinds of marks it has.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LegendEntry {
     pub(crate) name: String,
     pub(crate) style: Style,
     line: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 /// The entries with their positions relative to the upper left corner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Legend {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<LegendEntry>,
     places: Vec<(f64, f64)>,
     swatch: f64,
     labels: Vec<String>,
@@ -36,12 +36,12 @@ pub(crate) struct Legend {
 }
 
 /// Every named series, in order of first occurrence.
-pub(crate) fn entries(panels: &[Panel]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+pub(crate) fn entries(panels: &[Panel]) -> Vec<LegendEntry> {
+    let mut entries: Vec<LegendEntry> = Vec::new();
     for mark in panels.iter().flat_map(|panel| &panel.marks) {
         let Some(Series { name, style }) = mark.series().filter(|series| !series.name.is_empty()) else { continue };
         let index = entries.iter().position(|entry| entry.name == *name).unwrap_or_else(|| {
-            entries.push(Entry { name: name.clone(), style: *style, line: false, band: false, marker: false });
+            entries.push(LegendEntry { name: name.clone(), style: *style, line: false, band: false, marker: false });
             entries.len() - 1
         });
         let entry = &mut entries[index];
@@ -65,7 +65,7 @@ pub(crate) fn entries(panels: &[Panel]) -> Vec<Entry> {
 
 impl Legend {
     /// Entries side by side if they fit into one row, otherwise in columns of equal width.
-    pub(crate) fn new(entries: Vec<Entry>, max_width: f64) -> Self {
+    pub(crate) fn new(entries: Vec<LegendEntry>, max_width: f64) -> Self {
         let swatch = if entries.iter().any(|entry| entry.line || entry.band) { SWATCH } else { DOT };
         let longest = max_width - swatch - GAP;
         let labels: Vec<String> = entries.iter().map(|entry| LABEL.shorten(&entry.name, longest)).collect();

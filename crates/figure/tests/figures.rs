@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use resvg::usvg::{Group, Node, Options, Rect, Tree, fontdb};
-use semfocus_figure::charts::{Curve, Estimate, Pairs, Survival, intervals, slopes, survival};
+use semfocus_figure::charts::{Curve, ForestRow, Pairs, Survival, intervals, slopes, survival};
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness};
 use semfocus_figure::{
     Axis, Background, Band, ColourMap, Contours, End, Figure, Heatmap, Interpolation, Interval, Line, Mark, ONE_COLUMN,
@@ -96,14 +96,14 @@ fn nothing_is_cut_off_or_on_top_of_another() {
 fn long_names_are_made_to_fit() {
     let long = "a-mechanism-of-my-own-with-a-name-that-nobody-will-ever-remember:12345";
     let names = ["full", long, "topk:5", "Überlänge & <Sonderzeichen> “δ ≥ λ”"];
-    let estimate = |name: &&str| Estimate {
+    let estimate = |name: &&str| ForestRow {
         series: series(name),
         value: 2.0,
         interval: Some((End::At(1.0), End::At(3.0))),
         bound: false,
         note: format!("2.0× of {name}"),
     };
-    let rows: Vec<Estimate> = names.iter().map(estimate).collect();
+    let rows: Vec<ForestRow> = names.iter().map(estimate).collect();
     assert_readable(
         "intervals",
         &intervals(Axis::times(&format!("speed-up of {long} over full attention")), 1.0, &rows),

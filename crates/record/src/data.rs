@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 use crate::provenance::Provenance;
-use crate::rows::{self, Exact, List, Row, to_csv, to_csv_with};
+use crate::rows::{self, Exact, List, Row, rounded, to_csv, to_csv_with};
 
 /// Losses in curves, and statistics of scores.
 type Rounded = rows::Rounded<LOSS_DIGITS>;
@@ -72,15 +72,15 @@ impl RecordedRun {
             add_to_curve(&row, trial)?;
         }
         for row in rows::read_if_there::<ProbeRow>(&dir.join("probes.csv"))? {
-            row.values.add_to(of_trial(&mut trials, row.values.trial, &row)?);
+            let quantiles = quantile_columns().iter().map(|column| row.number(column)).collect::<Result<_, _>>()?;
+            row.values.add_to(of_trial(&mut trials, row.values.trial, &row)?, quantiles);
         }
         for row in rows::read_if_there::<SurfaceRow>(&dir.join("surfaces.csv"))? {
-            let trial = of_trial(&mut trials, row.values.trial, &row)?;
-            let data = row.values.data().map_err(|message| row.error(&message))?;
-            trial.surfaces.push(data);
+            let data = row.values.clone().data().map_err(|message| row.error(&message))?;
+            of_trial(&mut trials, row.values.trial, &row)?.surfaces.push(data);
         }
         for row in rows::read_if_there::<SharpnessRow>(&dir.join("sharpness.csv"))? {
-            of_trial(&mut trials, row.values.trial, &row)?.sharpness.push(row.values.data());
+            of_trial(&mut trials, row.values.trial, &row)?.sharpness.push(row.values.clone().data());
         }
         for (row, trial) in listed.iter().zip(&trials) {
             check(row, trial, goal)?;
@@ -132,41 +132,44 @@ pub(crate) fn write(
     // In the order of the plan, which that of the points may differ from.
     let mut observed: Vec<&Observed> = evidence.trials().collect();
     observed.sort_by_cached_key(|observed| plan.iter().position(|id| *id == observed.trial.entry.id));
-    let trials = || (1..).zip(observed.iter().map(|observed| &observed.trial));
     let listed: Vec<TrialRow> =
         (1..).zip(&observed).map(|(number, of)| TrialRow::new(number, &of.trial, of.measures.as_ref())).collect();
     let axes: Vec<&str> = observed[0].trial.entry.point.iter().map(|(path, _)| path.as_str()).collect();
-    let place = |(_, trial): (usize, &'_ TrialData)| -> Vec<String> {
-        trial.entry.point.iter().map(|(_, value)| value.clone()).collect()
-    };
-    let places: Vec<Vec<String>> = trials().map(place).collect();
-    let probes: Vec<ProbeRow> = trials()
-        .flat_map(|(number, trial)| trial.probes.iter().flat_map(move |probe| ProbeRow::all(number, probe)))
-        .collect();
-    let surfaces: Vec<SurfaceRow> = trials()
-        .flat_map(|(number, trial)| trial.surfaces.iter().map(move |data| SurfaceRow::new(number, data)))
-        .collect();
-    let sharpness: Vec<SharpnessRow> = trials()
-        .flat_map(|(number, trial)| trial.sharpness.iter().map(move |data| SharpnessRow::new(number, data)))
-        .collect();
+    let place = |of: &&Observed| of.trial.entry.point.iter().map(|(_, value)| value.clone()).collect();
+    let places: Vec<Vec<String>> = observed.iter().map(place).collect();
     create_folder(dir)?;
-    let put = |name: &str, text: &str| write_whole(&dir.join(name), text.as_bytes()).map_err(RecordError::from);
+    let put = |name: &str, text: &str| match dir.join(name) {
+        path if !text.is_empty() => write_whole(&path, text.as_bytes()).map_err(RecordError::from),
+        old if old.exists() => std::fs::remove_file(&old).map_err(|error| RecordError::io(&old, &error)),
+        _ => Ok(()),
+    };
     put("experiment.toml", &evidence.experiment.to_toml())?;
     put("trials.csv", &to_csv_with(&listed, AXES_AT, &axes, &places))?;
-    put("curves.csv", &curves(trials()))?;
-    let optional =
-        [("probes.csv", to_csv(&probes)), ("surfaces.csv", to_csv(&surfaces)), ("sharpness.csv", to_csv(&sharpness))];
-    for (name, text) in optional {
-        match dir.join(name) {
-            _ if !text.is_empty() => put(name, &text)?,
-            old if old.exists() => std::fs::remove_file(&old).map_err(|error| RecordError::io(&old, &error))?,
-            _ => {}
-        }
-    }
+    put("curves.csv", &curves((1..).zip(observed.iter().map(|of| &of.trial))))?;
+    let (quantiles, probes): (Vec<Vec<String>>, Vec<ProbeRow>) = (1..)
+        .zip(&observed)
+        .flat_map(|(number, of)| of.trial.probes.iter().flat_map(move |probe| ProbeRow::all(number, probe)))
+        .unzip();
+    let columns = quantile_columns();
+    put("probes.csv", &to_csv_with(&probes, usize::MAX, &columns.each_ref().map(String::as_str), &quantiles))?;
+    put(
+        "surfaces.csv",
+        &all(&observed, |number, trial| trial.surfaces.iter().map(|data| SurfaceRow::new(number, data)).collect()),
+    )?;
+    put(
+        "sharpness.csv",
+        &all(&observed, |number, trial| trial.sharpness.iter().map(|data| SharpnessRow::new(number, data)).collect()),
+    )?;
     // Last, because it has the checksum of the others.
     let provenance = Provenance { checksum: checksum(dir)?, ..Provenance::new(&evidence) };
     write_whole(&path, provenance.to_toml().as_bytes())?;
     RecordedRun::read(dir, known)
+}
+
+/// A file with some rows for each trial, given its number.
+fn all<T: Serialize>(observed: &[&Observed], rows: impl Fn(usize, &TrialData) -> Vec<T>) -> String {
+    let rows: Vec<T> = (1..).zip(observed).flat_map(|(number, of)| rows(number, &of.trial)).collect();
+    to_csv(&rows)
 }
 
 /// A checksum of the files of a run but its provenance. It finds accidents, not forgers.
@@ -352,7 +355,7 @@ impl Statistic {
     }
 }
 
-/// A line of `probes.csv`: [`QUANTILES`] of a statistic.
+/// A line of `probes.csv`. After these columns the file has one for each of the [`QUANTILES`] of the statistic.
 #[derive(Debug, Serialize, Deserialize)]
 struct ProbeRow {
     trial: usize,
@@ -362,80 +365,53 @@ struct ProbeRow {
     kept: usize,
     min_kept: usize,
     statistic: Statistic,
-    q0: Rounded,
-    q1: Rounded,
-    q5: Rounded,
-    q10: Rounded,
-    q25: Rounded,
-    q50: Rounded,
-    q75: Rounded,
-    q90: Rounded,
-    q95: Rounded,
-    q99: Rounded,
-    q100: Rounded,
+}
+
+fn quantile_columns() -> [String; QUANTILES.len()] {
+    QUANTILES.map(|share| format!("q{share}"))
 }
 
 impl ProbeRow {
-    fn all(trial: usize, probe: &ProbeRecord) -> Vec<Self> {
+    /// The rows of a probe, each with its quantiles.
+    fn all(trial: usize, probe: &ProbeRecord) -> Vec<(Vec<String>, Self)> {
         // The conditions speak of softmax only, and the record keeps no layers that would say what they are.
         let is_softmax = probe.layers.iter().all(|layer| layer.is_softmax);
         let kept = Statistic::ALL.into_iter().filter(|statistic| *statistic != Statistic::Separation || is_softmax);
+        let ProbeRecord { epoch, samples, length, kept: keys, min_kept, .. } = *probe;
         let mut pooled = probe.pooled.clone();
         let row = |statistic: Statistic| {
-            let quantiles: [f64; QUANTILES.len()] = std::mem::take(statistic.of(&mut pooled)).try_into().ok()?;
-            let [q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100] = quantiles.map(rows::Rounded);
-            let ProbeRecord { epoch, samples, length, kept, min_kept, .. } = *probe;
-            let row = ProbeRow {
-                trial,
-                epoch,
-                samples,
-                length,
-                kept,
-                min_kept,
-                statistic,
-                q0,
-                q1,
-                q5,
-                q10,
-                q25,
-                q50,
-                q75,
-                q90,
-                q95,
-                q99,
-                q100,
-            };
-            Some(row)
+            let quantiles: Vec<String> = statistic.of(&mut pooled).iter().map(|value| rounded(*value, 4)).collect();
+            let row = ProbeRow { trial, epoch, samples, length, kept: keys, min_kept, statistic };
+            (quantiles.len() == QUANTILES.len()).then_some((quantiles, row))
         };
         kept.filter_map(row).collect()
     }
 
-    fn add_to(&self, trial: &mut TrialData) {
+    fn add_to(&self, trial: &mut TrialData, quantiles: Vec<f64>) {
         let Self { epoch, samples, length, kept, min_kept, statistic, .. } = *self;
-        let Self { q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100, .. } = *self;
-        let quantiles = [q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100].map(|quantile| quantile.0);
         if trial.probes.last().is_none_or(|probe| probe.epoch != epoch) {
+            let (pooled, layers, seconds, norms) = (Summary::default(), Vec::new(), None, None);
             trial.probes.push(ProbeRecord {
                 epoch,
                 samples,
                 length,
                 kept,
                 min_kept,
-                seconds: None,
-                pooled: Summary::default(),
-                layers: Vec::new(),
-                norms: None,
+                seconds,
+                pooled,
+                layers,
+                norms,
                 asks_at_tokens: false,
             });
         }
         if let Some(probe) = trial.probes.last_mut() {
-            *statistic.of(&mut probe.pooled) = quantiles.to_vec();
+            *statistic.of(&mut probe.pooled) = quantiles;
         }
     }
 }
 
 /// A line of `surfaces.csv`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct SurfaceRow {
     trial: usize,
     epoch: usize,
@@ -450,43 +426,27 @@ struct SurfaceRow {
 }
 
 impl SurfaceRow {
-    fn new(trial: usize, data: &SurfaceData) -> Self {
-        SurfaceRow {
-            trial,
-            epoch: data.epoch,
-            directions: data.directions.clone(),
-            seed: data.seed,
-            draw: data.draw,
-            side: data.grid.side,
-            range: Exact(data.grid.range),
-            samples: data.samples,
-            attention_dropout: data.attention_dropout,
-            losses: List(data.losses.clone()),
-        }
+    fn new(trial: usize, SurfaceData { settings, losses }: &SurfaceData) -> Self {
+        let SurfaceSettings { epoch, directions, seed, draw, grid, samples, attention_dropout, .. } = settings.clone();
+        let (side, range, losses) = (grid.side, Exact(grid.range), List(losses.clone()));
+        SurfaceRow { trial, epoch, directions, seed, draw, side, range, samples, attention_dropout, losses }
     }
 
-    fn data(&self) -> Result<SurfaceData, String> {
-        let grid = Grid { side: self.side, range: self.range.0 };
-        if self.losses.0.len() != grid.cells() {
+    fn data(self) -> Result<SurfaceData, String> {
+        let SurfaceRow { epoch, directions, seed, draw, samples, attention_dropout, losses, .. } = self;
+        let (grid, losses) = (Grid { side: self.side, range: self.range.0 }, losses.0);
+        if losses.len() != grid.cells() {
             return Err(format!("expected {} losses, one for each cell", grid.cells()));
         }
-        let settings = SurfaceSettings {
-            epoch: self.epoch,
-            weights: String::new(),
-            directions: self.directions.clone(),
-            seed: self.seed,
-            draw: self.draw,
-            grid,
-            samples: self.samples,
-            attention_dropout: self.attention_dropout,
-            path: Vec::new(),
-        };
-        Ok(SurfaceData { settings, losses: self.losses.0.clone() })
+        let (weights, path) = (String::new(), Vec::new());
+        let settings =
+            SurfaceSettings { epoch, weights, directions, seed, draw, grid, samples, attention_dropout, path };
+        Ok(SurfaceData { settings, losses })
     }
 }
 
 /// A line of `sharpness.csv`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct SharpnessRow {
     trial: usize,
     epoch: usize,
@@ -501,29 +461,14 @@ struct SharpnessRow {
 
 impl SharpnessRow {
     fn new(trial: usize, data: &SharpnessData) -> Self {
-        SharpnessRow {
-            trial,
-            epoch: data.epoch,
-            samples: data.samples,
-            exact: data.exact,
-            probes: data.probes,
-            loss: rows::Rounded(data.loss),
-            trace: rows::Rounded(data.trace),
-            trace_error: rows::Rounded(data.trace_error),
-            eigenvalues: List(data.eigenvalues.clone()),
-        }
+        let SharpnessData { epoch, samples, exact, probes, eigenvalues, .. } = data.clone();
+        let [loss, trace, trace_error] = [data.loss, data.trace, data.trace_error].map(rows::Rounded);
+        SharpnessRow { trial, epoch, samples, exact, probes, loss, trace, trace_error, eigenvalues: List(eigenvalues) }
     }
 
-    fn data(&self) -> SharpnessData {
-        SharpnessData {
-            epoch: self.epoch,
-            samples: self.samples,
-            exact: self.exact,
-            probes: self.probes,
-            loss: self.loss.0,
-            trace: self.trace.0,
-            trace_error: self.trace_error.0,
-            eigenvalues: self.eigenvalues.0.clone(),
-        }
+    fn data(self) -> SharpnessData {
+        let SharpnessRow { epoch, samples, exact, probes, eigenvalues, .. } = self;
+        let [loss, trace, trace_error] = [self.loss, self.trace, self.trace_error].map(|number| number.0);
+        SharpnessData { epoch, samples, exact, probes, loss, trace, trace_error, eigenvalues: eigenvalues.0 }
     }
 }

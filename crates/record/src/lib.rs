@@ -38,7 +38,7 @@ use semfocus_store::{Store, StoreError};
 
 pub use data::RecordedRun;
 use ledger::Ledger;
-use parts::Parts;
+use parts::PageParts;
 
 /// Why the record cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +122,7 @@ impl Record {
         let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
         let outside = self.ledger.pages.iter().map(|page| (self.dir.join(&page.file), page.prefix.as_str()));
         let inside = entries(&self.dir)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md"));
-        let mut parts = Parts::new(&self.ledger, &self.runs);
+        let mut parts = PageParts::new(&self.ledger, &self.runs);
         for (path, prefix) in inside.map(|path| (path, "")).chain(outside) {
             let text = std::fs::read_to_string(&path).map_err(|error| RecordError::io(&path, &error))?;
             let page = pages::regenerate(&path, &text, |words| parts.part(words, prefix))?;

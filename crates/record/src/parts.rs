@@ -11,8 +11,9 @@ use crate::data::RecordedRun;
 use crate::findings::{Finding, STANDING_RULE, Standing, findings};
 use crate::ledger::{ClaimEntry, Ledger, RunEntry};
 use crate::results::RecordedResult;
+use semfocus_report::export::Markdown;
 use semfocus_report::pictures::Picture;
-use semfocus_report::tables::Table;
+use semfocus_report::table::Table;
 use semfocus_report::{causes, pictures, regions, surface, tables, theory};
 
 /// In place of the name of a run: figures that need no run.
@@ -29,7 +30,7 @@ struct Drawn {
 }
 
 /// Makes parts, and remembers the figures that they show.
-pub(crate) struct Parts<'a> {
+pub(crate) struct PageParts<'a> {
     ledger: &'a Ledger,
     runs: &'a BTreeMap<String, RecordedRun>,
     drawn: BTreeMap<String, Drawn>,
@@ -38,7 +39,7 @@ pub(crate) struct Parts<'a> {
     findings: BTreeMap<(&'a str, &'a str), Vec<Finding>>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PageParts<'a> {
     pub(crate) fn new(ledger: &'a Ledger, runs: &'a BTreeMap<String, RecordedRun>) -> Self {
         let mut found = BTreeMap::new();
         for entry in &ledger.runs {
@@ -47,7 +48,7 @@ impl<'a> Parts<'a> {
                 found.insert((claim.id.as_str(), entry.name.as_str()), findings(claim, run));
             }
         }
-        Parts { ledger, runs, drawn: BTreeMap::new(), figures: BTreeMap::new(), findings: found }
+        PageParts { ledger, runs, drawn: BTreeMap::new(), figures: BTreeMap::new(), findings: found }
     }
 
     /// What a run says about one of its claims; nothing if it was not made.
@@ -294,8 +295,7 @@ impl<'a> Parts<'a> {
             let names: Vec<&str> = drawn.tables.iter().map(|table| table.name).collect();
             format!("`{run}` has no table `{name}`; it has {}", names.join(", "))
         })?;
-        let table = table.for_page();
-        Ok(format!("{}\n*{}*", table.markdown_rows(), table.caption))
+        Ok(format!("{}\n*{}*", Markdown::rows(table), table.caption))
     }
 
     /// What stands in place of a figure or table of a run that was not made.

@@ -54,6 +54,12 @@ impl<T> Row<T> {
         cell.ok_or_else(|| self.error(&format!("there is no column `{column}`")))
     }
 
+    /// The number in a column.
+    pub(crate) fn number(&self, column: &str) -> Result<f64, RecordError> {
+        let number = self.text(column)?.parse();
+        number.map_err(|error| self.error(&format!("`{column}`: {error}")))
+    }
+
     /// An error about this row.
     pub(crate) fn error(&self, message: &str) -> RecordError {
         RecordError::wrong(&self.path, format!("line {}: {message}", self.line))

@@ -2,17 +2,17 @@
 
 use maud::{Markup, html};
 use semfocus_analysis::evidence::Evidence;
-use semfocus_analysis::evidence::causes::{CAUSES_RULE, Causes, Finding, Group, Judged, Measured};
+use semfocus_analysis::evidence::causes::{CAUSES_RULE, CauseFinding, Causes, Group, Judged, MeasuredControl};
 use semfocus_analysis::evidence::claim::Answer;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::stats::{Bounded, Interval};
-use semfocus_figure::charts::{self, Estimate};
+use semfocus_figure::charts::{self, ForestRow};
 use semfocus_figure::{Axis, End, Reference, Rule, Series};
 
 use crate::palette;
 use crate::pictures::{Picture, picture, target_words};
 use crate::section::Section;
-use crate::tables::{Cell, Table, number, text, under};
+use crate::table::{MISSING, Table, decimals, with_interval};
 
 /// Shares that the figure shows; what lies outside is drawn as an arrow.
 const SHOWN: (f64, f64) = (-0.75, 1.75);
@@ -46,10 +46,10 @@ fn findings(causes: &Causes) -> Markup {
         Answer::NotSupported => "bad",
         Answer::Undecided => "",
     };
-    let of_finding = |finding: Finding| match finding {
-        Finding::Supported | Finding::Part | Finding::OneOfSeveral => "good",
-        Finding::Excluded => "bad",
-        Finding::Undecided => "",
+    let of_finding = |finding: CauseFinding| match finding {
+        CauseFinding::Supported | CauseFinding::Part | CauseFinding::OneOfSeveral => "good",
+        CauseFinding::Excluded => "bad",
+        CauseFinding::Undecided => "",
     };
     html! {
         @if !causes.point.is_empty() { h3 { (point_name(&causes.point)) } }
@@ -70,7 +70,7 @@ fn findings(causes: &Causes) -> Markup {
 
 /// One row for each control, in groups.
 fn figure(evidence: &Evidence, causes: &Causes, name: &str) -> Option<Picture> {
-    let mut groups: Vec<(Group, Vec<Estimate>)> = Vec::new();
+    let mut groups: Vec<(Group, Vec<ForestRow>)> = Vec::new();
     for measured in &causes.controls {
         let Some(estimate) = estimate(measured) else { continue };
         match groups.last_mut().filter(|(group, _)| *group == measured.control.group) {
@@ -78,7 +78,7 @@ fn figure(evidence: &Evidence, causes: &Causes, name: &str) -> Option<Picture> {
             None => groups.push((measured.control.group, vec![estimate])),
         }
     }
-    let groups: Vec<(&str, Vec<Estimate>)> = groups.into_iter().map(|(group, rows)| (group.title(), rows)).collect();
+    let groups: Vec<(&str, Vec<ForestRow>)> = groups.into_iter().map(|(group, rows)| (group.title(), rows)).collect();
     if groups.is_empty() {
         return None;
     }
@@ -100,14 +100,14 @@ fn figure(evidence: &Evidence, causes: &Causes, name: &str) -> Option<Picture> {
     Some(picture(name, "What causes the speed-up", caption, figure))
 }
 
-fn estimate(measured: &Measured) -> Option<Estimate> {
+fn estimate(measured: &MeasuredControl) -> Option<ForestRow> {
     let (share, interval) = (measured.share?, measured.share_interval?);
     let (min, max) = SHOWN;
     let value = share.value();
     let shown = value.clamp(min, max);
     let low = if interval.low < min { End::Open } else { End::At(interval.low.min(max)) };
     let high = if interval.high > max { End::Open } else { End::At(interval.high.max(min)) };
-    Some(Estimate {
+    Some(ForestRow {
         series: Series { name: measured.mechanism.clone(), style: palette::style(&measured.mechanism) },
         value: shown,
         interval: Some((low, high)),
@@ -126,7 +126,7 @@ fn meanings(causes: &Causes) -> Markup {
     html! {
         h3 id="controls" { "What the controls are" }
         ul class="verdicts" {
-            @for Measured { mechanism, control, .. } in &causes.controls {
+            @for MeasuredControl { mechanism, control, .. } in &causes.controls {
                 li { b { (mechanism) } " " span { (control.does) ". Isolates: " (control.isolates) "." } }
             }
         }
@@ -136,54 +136,38 @@ fn meanings(causes: &Causes) -> Markup {
 fn table(evidence: &Evidence, all: &[Causes]) -> Table {
     struct Row<'a> {
         causes: &'a Causes,
-        measured: &'a Measured,
+        measured: &'a MeasuredControl,
     }
-    const SPEEDUP: &str = "speed-up over full attention";
-    const SHARE: &str = "share";
-    fn finite(interval: Option<Interval>, end: fn(Interval) -> f64) -> Option<f64> {
-        interval.map(end).filter(|end| end.is_finite())
-    }
-    fn share(value: Option<f64>) -> Cell {
-        Cell::number(value, |x| format!("{:.0} %", 100.0 * x).replace('-', "−"))
-    }
-    let columns = [
-        text("control", "control", |row: &Row| Cell::text(&row.measured.mechanism)),
-        number("seeds", "seeds", |row| Cell::text(row.measured.seeds)),
-        number("reached", "reached", |row| Cell::text(row.measured.reached)),
-        under(
-            SPEEDUP,
-            number("mean", "speedup", |row| {
-                let sign = row.measured.speedup.map_or("", Bounded::sign);
-                Cell::number(row.measured.speedup.map(Bounded::value), |x| format!("{sign}{x:.2}×"))
-            }),
-        ),
-        under(
-            SPEEDUP,
-            number("low", "speedup_low", |row| Cell::decimals(finite(row.measured.speedup_interval, |i| i.low), 2)),
-        ),
-        under(
-            SPEEDUP,
-            number("high", "speedup_high", |row| Cell::decimals(finite(row.measured.speedup_interval, |i| i.high), 2)),
-        ),
-        under(
-            SHARE,
-            number("estimate", "share", |row| {
-                let shown = row.measured.share.map_or_else(|| "–".to_owned(), share_text);
-                Cell { shown, exact: row.measured.share.map_or_else(String::new, |share| share.value().to_string()) }
-            }),
-        ),
-        under(SHARE, number("low", "share_low", |row| share(finite(row.measured.share_interval, |i| i.low)))),
-        under(SHARE, number("high", "share_high", |row| share(finite(row.measured.share_interval, |i| i.high)))),
-        text("keeps", "keeps", |row| Cell::text(row.measured.kept.name())),
-        text("of", "of", |row| Cell::text(&row.causes.reference)),
-        text("isolates", "isolates", |row| Cell::text(row.measured.control.isolates)),
-    ];
+    let finite = |end: Option<f64>| end.filter(|end| end.is_finite());
+    let low = |interval: Option<Interval>| finite(interval.map(|interval| interval.low));
+    let high = |interval: Option<Interval>| finite(interval.map(|interval| interval.high));
     let rows: Vec<Row> =
         all.iter().flat_map(|causes| causes.controls.iter().map(move |measured| Row { causes, measured })).collect();
     let caption = "Geometric mean over seeds of the speed-up over full attention, and the share of the speed-up of top-k attention: \
-        the ratio of the logarithms. Low and high: 95 % intervals, widened for the number of controls; a missing end is not \
-        determined by trials that did not reach the target. Keeps: whether the interval of the share lies above (most) or below \
-        (less) one half.";
-    Table::new("causes", "Controls", caption, &columns, &rows)
-        .with_points(evidence, rows.iter().map(|row| &row.causes.point[..]))
+        the ratio of the logarithms. In brackets: 95 % intervals, widened for the number of controls; trials that did not reach the \
+        target do not determine an end that is written as dots. Keeps: whether the interval of the share lies above (most) or \
+        below (less) one half.";
+    Table::new("causes", "Controls", caption, &rows)
+        .text("control", "control", |row| row.measured.mechanism.clone())
+        .count("seeds", "seeds", |row| row.measured.seeds)
+        .count("reached", "reached", |row| row.measured.reached)
+        .shown("speed-up", "speedup", |row| {
+            let Some(speedup) = row.measured.speedup else { return (MISSING.to_owned(), None) };
+            let shown = format!("{}{:.2}×", speedup.sign(), speedup.value());
+            (with_interval(shown, row.measured.speedup_interval, decimals(2)), Some(speedup.value()))
+        })
+        .data("speedup_low", |row| low(row.measured.speedup_interval))
+        .data("speedup_high", |row| high(row.measured.speedup_interval))
+        .shown("share", "share", |row| {
+            let Some(share) = row.measured.share else { return (MISSING.to_owned(), None) };
+            let percent = |end: f64| format!("{:.0}", 100.0 * end);
+            (with_interval(share_text(share), row.measured.share_interval, percent), Some(share.value()))
+        })
+        .data("share_low", |row| low(row.measured.share_interval))
+        .data("share_high", |row| high(row.measured.share_interval))
+        .text("keeps", "keeps", |row| row.measured.kept.name())
+        .text("of", "of", |row| row.causes.reference.clone())
+        .text("isolates", "isolates", |row| row.measured.control.isolates)
+        .programs_only()
+        .at_points(evidence, |row| &row.causes.point)
 }

@@ -6,7 +6,8 @@
 //! | the figures of a run | [`pictures`] |
 //! | the style of a mechanism in all figures | [`palette`] |
 //! | the tables | [`tables`] |
-//! | a table as CSV, Markdown and LaTeX | [`table`], `latex.rs` |
+//! | what a table is, for people and as a [`Frame`](frame::Frame) of typed columns for programs | [`table`], [`frame`] |
+//! | the formats of tables, frames and figures | [`export`] |
 //! | the section about the causes of the speed-up | [`causes`] |
 //! | the section about probes and theory | [`theory`] |
 //! | the section about loss surfaces, with a rotatable view | [`surface`] |
@@ -19,8 +20,9 @@
 #![allow(missing_docs, reason = "a name that says everything needs no comment")]
 
 pub mod causes;
+pub mod export;
+pub mod frame;
 mod grid;
-mod latex;
 pub mod page;
 pub mod palette;
 pub mod pictures;
@@ -32,4 +34,4 @@ pub mod tables;
 pub mod theory;
 mod write;
 
-pub use write::{ReportError, Written, write, write_picture};
+pub use write::{ReportError, Written, write};

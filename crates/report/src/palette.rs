@@ -57,7 +57,7 @@ pub fn style(mechanism: &str) -> Style {
     if mechanism == BASELINE {
         return Style { paint: Paint::Ink, dash: Dash::SOLID, marker: Marker::Circle, filling: Filling::Full };
     }
-    let parts = Parts::parse(mechanism);
+    let parts = MechanismName::parse(mechanism);
     let hash = fnv(parts.family);
     let known = FAMILIES.iter().find(|family| family.name == parts.family);
     let (hue, lightness, chroma, marker) = match known {
@@ -106,10 +106,10 @@ fn readable(lightness: f64, chroma: f64, hue: f64, background: Rgb, contrast: f6
 
 /// The family of a mechanism: its name up to the colon or the plus sign, or all of it if there are several.
 pub fn family(mechanism: &str) -> &str {
-    Parts::parse(mechanism).family
+    MechanismName::parse(mechanism).family
 }
 
-struct Parts<'a> {
+struct MechanismName<'a> {
     family: &'a str,
     size: Option<usize>,
     globals: usize,
@@ -117,18 +117,18 @@ struct Parts<'a> {
     rest: String,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> MechanismName<'a> {
     fn parse(mechanism: &'a str) -> Self {
         let spec = match mechanism.parse::<Schedule>() {
             Ok(schedule) => schedule.single().cloned(),
             Err(_) => None,
         };
         let Some(spec) = spec else {
-            return Parts { family: mechanism, size: None, globals: 0, rest: String::new() };
+            return MechanismName { family: mechanism, size: None, globals: 0, rest: String::new() };
         };
         let size = spec.size().filter(|_| spec.named.is_empty());
         let values = Spec { name: String::new(), globals: 0, ..spec.clone() };
-        Parts {
+        MechanismName {
             family: &mechanism.trim_start()[..spec.name.len()],
             size,
             globals: spec.globals,

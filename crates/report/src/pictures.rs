@@ -6,7 +6,7 @@ use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEv
 use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
 use semfocus_core::metric::MetricInfo;
 use semfocus_core::{Goal, Metric};
-use semfocus_figure::charts::{self, Curve, Estimate, Measure, Pairs, Survival};
+use semfocus_figure::charts::{self, Curve, ForestRow, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
 use semfocus_store::{State, TrialData};
 
@@ -181,7 +181,7 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
         ),
         charts::survival(unit.singular(), "target not reached", &survivals),
     ));
-    let estimates: Vec<Estimate> =
+    let estimates: Vec<ForestRow> =
         point.mechanisms.iter().filter_map(|m| estimate(point, &m.mechanism, m.mechanism.clone())).collect();
     if !estimates.is_empty() {
         pictures.push(picture(
@@ -247,7 +247,7 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         ));
     }
     pictures.extend(crate::grid::map(evidence));
-    let estimates: Vec<Estimate> = evidence
+    let estimates: Vec<ForestRow> = evidence
         .points
         .iter()
         .flat_map(|point| point.mechanisms.iter().map(move |mechanism| (point, mechanism)))
@@ -359,7 +359,7 @@ fn bands(steps: &[Step]) -> Vec<(f64, f64, f64)> {
 }
 
 /// The speed-up of a mechanism as a row with this name.
-fn estimate(point: &PointEvidence, mechanism: &str, name: String) -> Option<Estimate> {
+fn estimate(point: &PointEvidence, mechanism: &str, name: String) -> Option<ForestRow> {
     let speedup = point.versus_baseline(mechanism)?.epochs?;
     let interval = match (speedup.ratio, speedup.interval) {
         (Ratio::Exactly(_), Some(interval)) => Some((End::At(interval.low), End::At(interval.high))),
@@ -367,7 +367,7 @@ fn estimate(point: &PointEvidence, mechanism: &str, name: String) -> Option<Esti
         (Ratio::MoreThan(value), _) => Some((End::At(value), End::Open)),
         (Ratio::LessThan(value), _) => Some((End::Open, End::At(value))),
     };
-    Some(Estimate {
+    Some(ForestRow {
         series: Series { name, style: palette::style(mechanism) },
         value: speedup.ratio.value(),
         interval,

@@ -6,8 +6,8 @@ use semfocus_figure::{
     Axis, ColourMap, Dash, Figure, Filling, Interpolation, Line, Mark, Marker, Paint, Panel, Series, Style, TWO_COLUMNS,
 };
 
+use crate::frame::{Frame, Values};
 use crate::pictures::{Picture, picture};
-use crate::tables::to_csv;
 
 /// Limits of the separations drawn, as fractions of the full dispersion.
 const SHOWN: (f64, f64) = (1e-4, 1.0);
@@ -38,26 +38,28 @@ pub fn pictures() -> Vec<Picture> {
     ]
 }
 
-/// One line for each point of the figures, without those where no separation is enough.
-pub fn csv() -> String {
-    let header = ["condition", "sink", "full_dispersion", "dispersion_share", "least_separation_share"];
-    let mut lines = vec![header.map(str::to_owned)];
-    let mut add = |condition: &str, sink: Option<f64>, full: f64, points: Vec<(f64, f64)>| {
-        let sink = sink.map_or_else(String::new, |sink| sink.to_string());
-        for (share, separation) in points {
-            let (full, share, separation) = (full.to_string(), share.to_string(), separation.to_string());
-            lines.push([condition.to_owned(), sink.clone(), full, share, separation]);
+/// One row for each point of the figures, without those where no separation is enough.
+pub fn frame() -> Frame {
+    type Row = (&'static str, Option<f64>, f64, (f64, f64));
+    let mut rows: Vec<Row> = Vec::new();
+    let mut add = |condition, sink, min_separation: &dyn Fn(f64, f64) -> Option<f64>| {
+        for full in FULL_DISPERSIONS {
+            let points = boundary(|share| min_separation(full, share));
+            rows.extend(points.into_iter().map(|point| (condition, sink, full, point)));
         }
     };
-    for full in FULL_DISPERSIONS {
-        add("w", None, full, boundary(|share| min_separation_w(full, share)));
-    }
-    for sink in SINKS {
-        for full in FULL_DISPERSIONS {
-            add("x", Some(sink), full, boundary(|share| min_separation_x(full, share, sink)));
-        }
-    }
-    to_csv(lines.iter().map(|line| line.iter().map(String::as_str).collect()))
+    add("w", None, &min_separation_w);
+    SINKS.iter().for_each(|&sink| add("x", Some(sink), &|full, share| min_separation_x(full, share, sink)));
+    let number = |value: fn(&Row) -> Option<f64>| Values::Number(rows.iter().map(value).collect());
+    [
+        ("condition", Values::Text(rows.iter().map(|row| Some(row.0.to_owned())).collect())),
+        ("sink", number(|row| row.1)),
+        ("full_dispersion", number(|row| Some(row.2))),
+        ("dispersion_share", number(|row| Some(row.3.0))),
+        ("min_separation_share", number(|row| Some(row.3.1))),
+    ]
+    .into_iter()
+    .collect()
 }
 
 /// Dispersions in steps of 1 % of δs, each with the minimum separation.

@@ -3,7 +3,7 @@
 use maud::Markup;
 
 use crate::pictures::Picture;
-use crate::tables::Table;
+use crate::table::Table;
 
 #[derive(Clone, Debug)]
 pub struct Section {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{Evidence, PointEvidence, Unit};
 use semfocus_analysis::stats::median;
-use semfocus_analysis::theory::lipschitz::Profile;
+use semfocus_analysis::theory::lipschitz::{LayerProfile, Profile};
 use semfocus_analysis::theory::pairs::{PREDICTION_RULE, Pair, PairAt, Row, pairs};
 use semfocus_core::Metric;
 use semfocus_core::study::seed_name;
@@ -16,7 +16,7 @@ use crate::page::finding_list;
 use crate::palette;
 use crate::pictures::{self, Picture};
 use crate::section::Section;
-use crate::tables::{Cell, Table, number, text, under};
+use crate::table::{Table, decimals, percent};
 
 /// The quantile that figures show, in per cent. Separations are shown at the opposite quantile.
 const SHOWN: f64 = 75.0;
@@ -323,18 +323,6 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
         epoch: usize,
         row: &'a Row,
     }
-    let columns = [
-        text("mechanism", "mechanism", |line: &Line| Cell::text(&line.pair.mechanism)),
-        text("seed", "seed", |line| Cell::seed(line.pair.seed)),
-        number("epoch", "epoch", |line| Cell::text(line.epoch)),
-        number("quantile", "quantile", |line| Cell::number(line.row.quantile, |x| format!("{x} %"))),
-        under("dispersion", number("δs", "full_dispersion", |line| Cell::decimals(line.row.full_dispersion, 2))),
-        under("dispersion", number("δh", "dispersion", |line| Cell::decimals(line.row.dispersion, 2))),
-        number("separation Δ", "separation", |line| Cell::number(line.row.separation, |x| significant(x, 3))),
-        number("sink b", "sink", |line| Cell::decimals(line.row.sink, 0)),
-        under("left-hand side", number("(W)", "w_lhs", |line| Cell::decimals(line.row.conditions.w_lhs, 3))),
-        under("left-hand side", number("(X)", "x_lhs", |line| Cell::decimals(line.row.conditions.x_lhs, 3))),
-    ];
     let last = pairs.iter().filter_map(|pair| Some((pair, pair.epochs.last()?)));
     let lines: Vec<Line> =
         last.flat_map(|(pair, at)| at.rows.iter().map(move |row| Line { pair, epoch: at.epoch, row })).collect();
@@ -348,9 +336,22 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
         holding(|row| row.conditions.x_holds),
         lines.len()
     );
-    Table::new("conditions", "Both conditions", caption, &columns, &lines)
+    Table::new("conditions", "Both conditions", caption, &lines)
+        .text("mechanism", "mechanism", |line| line.pair.mechanism.clone())
+        .seed(|line| line.pair.seed)
+        .count("epoch", "epoch", |line| line.epoch)
+        .number("quantile", "quantile", |line| line.row.quantile, |x| format!("{x} %"))
+        .under("dispersion")
+        .number("δs", "full_dispersion", |line| line.row.full_dispersion, decimals(2))
+        .number("δh", "dispersion", |line| line.row.dispersion, decimals(2))
+        .under("")
+        .number("separation Δ", "separation", |line| line.row.separation, |x| significant(x, 3))
+        .number("sink b", "sink", |line| line.row.sink, decimals(0))
+        .under("left-hand side")
+        .number("(W)", "w_lhs", |line| line.row.conditions.w_lhs, decimals(3))
+        .number("(X)", "x_lhs", |line| line.row.conditions.x_lhs, decimals(3))
+        .at_points(evidence, |line| &line.pair.point)
         .folded(conclusion)
-        .with_points(evidence, lines.iter().map(|line| &line.pair.point[..]))
         .filled()
 }
 
@@ -360,6 +361,13 @@ struct Layer<'a> {
     mechanism: &'a str,
     layer: usize,
     last: Vec<&'a ProbeRecord>,
+}
+
+impl Layer<'_> {
+    /// Over the seeds that have the value.
+    fn median(&self, value: impl Fn(&ProbeRecord) -> Option<f64>) -> Option<f64> {
+        median(&self.last.iter().filter_map(|record| value(record)).collect::<Vec<_>>())
+    }
 }
 
 fn layers(evidence: &Evidence) -> Vec<Layer<'_>> {
@@ -383,26 +391,10 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
         relevance: Vec<Relevance>,
     }
     impl Line<'_> {
-        fn median(&self, value: fn(&Relevance) -> f64) -> Cell {
-            Cell::percent(median(&self.relevance.iter().map(value).collect::<Vec<_>>()))
+        fn median(&self, value: fn(&Relevance) -> f64) -> Option<f64> {
+            median(&self.relevance.iter().map(value).collect::<Vec<_>>())
         }
     }
-    let columns = [
-        text("mechanism", "mechanism", |line: &Line| Cell::text(line.of.mechanism)),
-        number("layer", "layer", |line| Cell::text(line.of.layer)),
-        under("precision", number("measured", "precision", |line| line.median(|relevance| relevance.precision))),
-        under(
-            "precision",
-            number("at random", "random_precision", |line| line.median(|relevance| relevance.random_precision)),
-        ),
-        under("recall", number("measured", "recall", |line| line.median(|relevance| relevance.recall))),
-        under("recall", number("at random", "random_recall", |line| line.median(|relevance| relevance.random_recall))),
-        number("mass", "mass", |line| line.median(|relevance| relevance.mass)),
-        number("overlap", "overlap", |line| {
-            let overlaps = line.of.last.iter().filter_map(|record| record.layers.get(line.of.layer)?.overlap);
-            Cell::percent(median(&overlaps.collect::<Vec<_>>()))
-        }),
-    ];
     let lines = layers(evidence).into_iter().filter_map(|of| {
         let found = of.last.iter().filter_map(|record| record.layers.get(of.layer)?.relevance);
         let relevance: Vec<Relevance> = found.collect();
@@ -414,58 +406,53 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
         random. Mass: attention weight on relevant keys; equal weights on randomly chosen keys would give the first \
         of the two numbers at random. Overlap: keys kept at this probe and at the one before, as a share of those \
         kept at either. Medians over seeds of means over queries, at the last probe.";
-    let is_better = |line: &&Line| {
-        let of = |value: fn(&Relevance) -> f64| median(&line.relevance.iter().map(value).collect::<Vec<_>>());
-        of(|relevance| relevance.mass) > of(|relevance| relevance.random_precision)
-    };
+    let is_better =
+        |line: &&Line| line.median(|relevance| relevance.mass) > line.median(|relevance| relevance.random_precision);
     let conclusion = format!(
         "In {} of {} layers, relevant keys get more attention than randomly chosen keys would.",
         lines.iter().filter(is_better).count(),
         lines.len()
     );
-    Table::new("relevance", "Does it look where the label is decided?", caption, &columns, &lines)
+    Table::new("relevance", "Does it look where the label is decided?", caption, &lines)
+        .text("mechanism", "mechanism", |line| line.of.mechanism)
+        .count("layer", "layer", |line| line.of.layer)
+        .under("precision")
+        .number("measured", "precision", |line| line.median(|relevance| relevance.precision), percent)
+        .number("at random", "random_precision", |line| line.median(|relevance| relevance.random_precision), percent)
+        .under("recall")
+        .number("measured", "recall", |line| line.median(|relevance| relevance.recall), percent)
+        .number("at random", "random_recall", |line| line.median(|relevance| relevance.random_recall), percent)
+        .under("")
+        .number("mass", "mass", |line| line.median(|relevance| relevance.mass), percent)
+        .number(
+            "overlap",
+            "overlap",
+            |line| line.of.median(|record| record.layers.get(line.of.layer)?.overlap),
+            percent,
+        )
+        .at_points(evidence, |line| &line.of.point.point)
         .folded(conclusion)
-        .with_points(evidence, lines.iter().map(|line| &line.of.point.point[..]))
         .filled()
 }
 
 fn steepness_table(evidence: &Evidence) -> Option<Table> {
-    const NORMS: &str = "spectral norm";
-    const BOUNDS: &str = "bound on the gradient, log₁₀";
     struct Line<'a> {
         of: Layer<'a>,
         profiles: Vec<Profile>,
     }
     impl Line<'_> {
-        fn norm(&self, value: impl Fn(&LayerNorms) -> f64) -> Cell {
-            let norms = self.of.last.iter().filter_map(|record| record.norms.as_ref()?.layers.get(self.of.layer));
-            Cell::decimals(median(&norms.map(value).collect::<Vec<_>>()), 2)
+        fn norm(&self, value: impl Fn(&LayerNorms) -> f64) -> Option<f64> {
+            self.of.median(|record| Some(value(record.norms.as_ref()?.layers.get(self.of.layer)?)))
         }
 
-        fn bound(&self, value: impl Fn(&Profile, usize) -> f64) -> Cell {
-            let values: Vec<f64> = self.profiles.iter().map(|profile| value(profile, self.of.layer)).collect();
-            Cell::decimals(median(&values), 1)
+        fn bound(&self, value: impl Fn(&LayerProfile) -> f64) -> Option<f64> {
+            median(&self.profiles.iter().map(|profile| value(&profile.layers[self.of.layer])).collect::<Vec<_>>())
+        }
+
+        fn bound_of_all(&self) -> Option<f64> {
+            median(&self.profiles.iter().map(|profile| profile.all).collect::<Vec<_>>())
         }
     }
-    let columns = [
-        text("mechanism", "mechanism", |line: &Line| Cell::text(line.of.mechanism)),
-        number("layer", "layer", |line| Cell::text(line.of.layer)),
-        under(
-            NORMS,
-            number("Γ", "score_norm", |line| line.norm(|norms| norms.score.iter().copied().fold(0.0, f64::max))),
-        ),
-        under(NORMS, number("Υ", "value_norm", |line| line.norm(|norms| norms.value.weight))),
-        under(NORMS, number("B₁", "mlp_hidden_norm", |line| line.norm(|norms| norms.mlp_hidden.weight))),
-        under(NORMS, number("B₂", "mlp_output_norm", |line| line.norm(|norms| norms.mlp_output.weight))),
-        under(BOUNDS, number("λ_W", "log10_lipschitz_w", |line| line.bound(|profile, layer| profile.layers[layer].w))),
-        under(BOUNDS, number("λ_V", "log10_lipschitz_v", |line| line.bound(|profile, layer| profile.layers[layer].v))),
-        under(
-            BOUNDS,
-            number("λ_MLP", "log10_lipschitz_mlp", |line| line.bound(|profile, layer| profile.layers[layer].mlp)),
-        ),
-        under(BOUNDS, number("λ_X", "log10_lipschitz_x", |line| line.bound(|profile, layer| profile.layers[layer].x))),
-        under(BOUNDS, number("all", "log10_lipschitz_all", |line| line.bound(|profile, _| profile.all))),
-    ];
     let lines = layers(evidence).into_iter().map(|of| {
         let profiles = of.last.iter().filter_map(|record| Profile::from_record(record)).collect();
         Line { of, profiles }
@@ -484,8 +471,22 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
         extreme(f64::max)
     );
     let conclusion = if all.is_empty() { "No bound is proved for these mechanisms.".to_owned() } else { conclusion };
-    Table::new("steepness", "How steep the loss can be", caption, &columns, &lines)
+    let largest = |norms: &LayerNorms| norms.score.iter().copied().fold(0.0, f64::max);
+    Table::new("steepness", "How steep the loss can be", caption, &lines)
+        .text("mechanism", "mechanism", |line| line.of.mechanism)
+        .count("layer", "layer", |line| line.of.layer)
+        .under("spectral norm")
+        .number("Γ", "score_norm", |line| line.norm(largest), decimals(2))
+        .number("Υ", "value_norm", |line| line.norm(|norms| norms.value.weight), decimals(2))
+        .number("B₁", "mlp_hidden_norm", |line| line.norm(|norms| norms.mlp_hidden.weight), decimals(2))
+        .number("B₂", "mlp_output_norm", |line| line.norm(|norms| norms.mlp_output.weight), decimals(2))
+        .under("bound on the gradient, log₁₀")
+        .number("λ_W", "log10_lipschitz_w", |line| line.bound(|layer| layer.w), decimals(1))
+        .number("λ_V", "log10_lipschitz_v", |line| line.bound(|layer| layer.v), decimals(1))
+        .number("λ_MLP", "log10_lipschitz_mlp", |line| line.bound(|layer| layer.mlp), decimals(1))
+        .number("λ_X", "log10_lipschitz_x", |line| line.bound(|layer| layer.x), decimals(1))
+        .number("all", "log10_lipschitz_all", |line| line.bound_of_all(), decimals(1))
+        .at_points(evidence, |line| &line.of.point.point)
         .folded(conclusion)
-        .with_points(evidence, lines.iter().map(|line| &line.of.point.point[..]))
         .filled()
 }

@@ -1,26 +1,23 @@
 //! Writes the report into the folder of a run.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use semfocus_analysis::evidence::Evidence;
-use semfocus_figure::{Background, ExportError};
 use semfocus_store::files::{create_folder, remove_parts, write_whole};
 use semfocus_store::{Store, StoreError};
 
-use crate::pictures::Picture;
+use crate::export::{FIGURES, TABLES, write_all};
 use crate::section::Section;
 use crate::{causes, page, pictures, regions, surface, tables, theory};
-
-/// Resolution of a PNG: good enough for print.
-const DPI: f32 = 300.0;
 
 /// The files of a report.
 #[derive(Clone, Debug)]
 pub struct Written {
     pub page: PathBuf,
-    /// Names of the figures, each as SVG, PNG and PDF.
+    /// Names of the figures, each in every format of [`FIGURES`].
     pub figures: Vec<String>,
-    /// Names of the tables, each as CSV, Markdown and LaTeX.
+    /// Names of the tables, each in every format of [`TABLES`].
     pub tables: Vec<String>,
     /// Number of trials that are not finished.
     pub missing: usize,
@@ -32,8 +29,8 @@ pub enum ReportError {
     /// A file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("figure `{name}`: {error}")]
-    Figure { name: String, error: ExportError },
+    #[error("{file} cannot be made: {error}")]
+    Export { file: String, error: io::Error },
 }
 
 /// Writes `report.html`, `figures/` and `tables/` into the folder of a run, finished or not.
@@ -52,12 +49,10 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
         remove_parts(folder);
     }
     for picture in all_pictures() {
-        write_picture(&figure_dir, picture)?;
+        write_all(&picture.figure, &figure_dir, &picture.name, &FIGURES)?;
     }
     for table in all_tables() {
-        write_whole(&table_dir.join(format!("{}.csv", table.name)), table.csv().as_bytes())?;
-        write_whole(&table_dir.join(format!("{}.md", table.name)), table.markdown().as_bytes())?;
-        write_whole(&table_dir.join(format!("{}.tex", table.name)), table.latex().as_bytes())?;
+        write_all(table, &table_dir, table.name, &TABLES)?;
     }
     let page = dir.join("report.html");
     // Last, so that the files of an existing page exist, too.
@@ -68,13 +63,4 @@ pub fn write(store: &Store, evidence: &Evidence) -> Result<Written, ReportError>
         tables: all_tables().map(|table| table.name.to_owned()).collect(),
         missing: evidence.missing().count(),
     })
-}
-
-/// Writes a figure into a folder as SVG, PNG and PDF.
-pub fn write_picture(folder: &Path, picture: &Picture) -> Result<(), ReportError> {
-    let failed = |error| ReportError::Figure { name: picture.name.clone(), error };
-    let path = |kind: &str| folder.join(format!("{}.{kind}", picture.name));
-    write_whole(&path("svg"), picture.figure.svg(Background::White).as_bytes())?;
-    write_whole(&path("png"), &picture.figure.png(DPI).map_err(failed)?)?;
-    Ok(write_whole(&path("pdf"), &picture.figure.pdf().map_err(failed)?)?)
 }

@@ -7,6 +7,8 @@ use semfocus_analysis::stats::permutation_tests;
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
 use semfocus_figure::{Background, Mark};
 use semfocus_fixture::{self as fixture, Fixture};
+use semfocus_report::export::{Csv, Export, JsonLines, Markdown};
+use semfocus_report::frame::{Frame, Value};
 use semfocus_report::{Written, pictures, tables};
 use semfocus_store::{State, Store};
 
@@ -206,8 +208,41 @@ fn tables_are_as_pinned() {
     let scratch = scratch("tables");
     let evidence = Evidence::read(&finished(&scratch.0), GOAL).unwrap();
     for table in tables::tables(&evidence).iter().filter(|table| table.name != "trials") {
-        insta::assert_snapshot!(format!("{}-md", table.name), table.markdown());
-        insta::assert_snapshot!(format!("{}-csv", table.name), table.csv());
+        insta::assert_snapshot!(format!("{}-md", table.name), Markdown.text(table));
+        insta::assert_snapshot!(format!("{}-csv", table.name), Csv.text(table));
+    }
+}
+
+#[test]
+fn all_epochs_are_exported_in_long_form() {
+    let scratch = scratch("export");
+    let store = finished(&scratch.0);
+    let frame = Frame::epochs(&store.read().unwrap().into());
+    assert_eq!(frame.len(), 3 * 5 * EPOCHS);
+    let column = |wanted: &str| &frame.columns.iter().find(|(name, _)| name == wanted).unwrap().1;
+    assert_eq!(column("mechanism").get(EPOCHS * 5), Value::Text("topk:5"));
+    assert_eq!(column("seed").get(0), Value::Integer(semfocus_core::study::SEEDS[0]));
+    assert_eq!([column("epoch").get(0), column("epoch").get(EPOCHS - 1)], [1, EPOCHS as u64].map(Value::Integer));
+    // The first epoch at the target, as the curve says.
+    let Value::Number(before) = column("train_accuracy").get(8) else { panic!("no number") };
+    let Value::Number(after) = column("train_accuracy").get(9) else { panic!("no number") };
+    assert!(before < 0.95 && after >= 0.95, "{before} {after}");
+    // Both formats have the same values.
+    let rows: Vec<serde_json::Map<String, serde_json::Value>> =
+        JsonLines.text(&frame).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), frame.len());
+    let text = Csv.text(&frame);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    for (record, row) in reader.records().zip(&rows) {
+        for (head, cell) in heads.iter().zip(&record.unwrap()) {
+            let expected = match &row[head] {
+                serde_json::Value::String(text) => text.clone(),
+                serde_json::Value::Number(number) if number.is_f64() => number.as_f64().unwrap().to_string(),
+                other => other.to_string(),
+            };
+            assert_eq!(cell, expected, "{head}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, Causes, Finding, Judged, Kept, Measured};
+use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, CauseFinding, Causes, Judged, MeasuredControl, ShareFinding};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{BASELINE, Evidence};
 use semfocus_analysis::stats::{Bounded, Interval};
@@ -62,14 +62,15 @@ fn nothing_to_explain(found: &Evidence, of: Option<&str>) -> String {
 /// The end of what `run` and `compare` print about a run with controls.
 pub(crate) fn print_summary(found: &Evidence, out: &mut dyn Write) -> io::Result<()> {
     for causes in found.causes() {
-        let of = |finding: Finding| {
+        let of = |finding: CauseFinding| {
             let names: Vec<&str> = causes.explanations_that_are(finding).map(|judged| judged.explanation).collect();
             (!names.is_empty()).then(|| format!("{}: {}", finding.name(), names.join(", ")))
         };
-        let list: Vec<String> = [Finding::Supported, Finding::Part, Finding::OneOfSeveral, Finding::Excluded]
-            .into_iter()
-            .filter_map(of)
-            .collect();
+        let list: Vec<String> =
+            [CauseFinding::Supported, CauseFinding::Part, CauseFinding::OneOfSeveral, CauseFinding::Excluded]
+                .into_iter()
+                .filter_map(of)
+                .collect();
         let list = if list.is_empty() || causes.no_shares.is_some() {
             String::new()
         } else {
@@ -132,7 +133,7 @@ fn print(causes: &Causes, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A control as a row: its own speed-up, and its share of that of the reference.
-fn cells(measured: &Measured) -> [String; 7] {
+fn cells(measured: &MeasuredControl) -> [String; 7] {
     let none = || "–".to_owned();
     [
         format!("  {}", measured.mechanism),
@@ -142,7 +143,7 @@ fn cells(measured: &Measured) -> [String; 7] {
         measured.share.map_or_else(none, |share| format!("{}{}", share.sign(), percent(share.value()))),
         measured.share_interval.map_or_else(String::new, |interval| span(interval, percent)),
         // What is undecided is left blank.
-        if measured.kept == Kept::Undecided { String::new() } else { measured.kept.name().to_owned() },
+        if measured.kept == ShareFinding::Undecided { String::new() } else { measured.kept.name().to_owned() },
     ]
 }
 

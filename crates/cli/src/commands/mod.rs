@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod list;
 pub(crate) mod measure;
 pub(crate) mod predict;

@@ -7,7 +7,8 @@ use clap::{Args as ClapArgs, Subcommand};
 use semfocus_analysis::theory::conditions::{Conditions, Statistics};
 use semfocus_analysis::theory::stability as constants;
 use semfocus_core::measurement::Count;
-use semfocus_report::{regions, write_picture};
+use semfocus_report::export::{Csv, Export, FIGURES, write_all};
+use semfocus_report::regions;
 use semfocus_store::files::write_whole;
 use serde::Serialize;
 
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
 }
 
 fn print_regions(out: &mut dyn Write) -> Result<Exit, Error> {
-    let csv = regions::csv();
+    let csv = Csv.text(&regions::frame());
     let shown = if io::stdout().is_terminal() { SHOWN_ROWS + 1 } else { usize::MAX };
     csv.lines().take(shown).try_for_each(|line| writeln!(out, "{line}"))?;
     let more = csv.lines().skip(shown).count();
@@ -150,10 +151,10 @@ fn stability(args: &StabilityArgs, out: &mut dyn Write) -> Result<Exit, Error> {
 
 fn write_regions(dir: &Path, out: &mut dyn Write) -> Result<Exit, Error> {
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-    write_whole(&dir.join("regions.csv"), regions::csv().as_bytes())?;
+    write_whole(&dir.join("regions.csv"), Csv.text(&regions::frame()).as_bytes())?;
     writeln!(out, "{}", dir.join("regions.csv").display())?;
     for picture in regions::pictures() {
-        write_picture(dir, &picture)?;
+        write_all(&picture.figure, dir, &picture.name, &FIGURES)?;
         writeln!(out, "{}", dir.join(picture.name).display().to_string() + ".{svg,png,pdf}")?;
     }
     Ok(Exit::Done)

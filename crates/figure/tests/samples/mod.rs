@@ -1,7 +1,7 @@
 //! One figure of each kind, from invented numbers that look like those of a study.
 
 use semfocus_figure::charts::{
-    Curve, Estimate, Measure, Pairs, Survival, curve_panel, curves, curves_by_group, intervals, slopes,
+    Curve, ForestRow, Measure, Pairs, Survival, curve_panel, curves, curves_by_group, intervals, slopes,
     small_multiples, survival,
 };
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness};
@@ -177,7 +177,7 @@ pub(crate) fn kaplan_meier() -> Figure {
 }
 
 pub(crate) fn speed_ups() -> Figure {
-    let estimate = |mechanism: &str, value: f64, interval: Option<(End, End)>, bound: bool, note: &str| Estimate {
+    let estimate = |mechanism: &str, value: f64, interval: Option<(End, End)>, bound: bool, note: &str| ForestRow {
         series: series(mechanism),
         value,
         interval,

@@ -15,7 +15,7 @@ use semfocus_store::Session;
 
 use crate::pictures::{self, Picture};
 use crate::section::Section;
-use crate::tables::Table;
+use crate::table::Table;
 
 use table::{download, table_html};
 

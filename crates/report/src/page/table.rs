@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use crate::tables::Table;
+use crate::export::{Format, TABLES};
+use crate::table::{Column, Table};
 
 /// A table, behind its conclusion if it has one. Wide ones scroll in a box of their own.
 pub(super) fn table_html(table: &Table) -> Markup {
@@ -13,7 +14,7 @@ pub(super) fn table_html(table: &Table) -> Markup {
         Some(conclusion) => html! {
             p { (conclusion) }
             details {
-                summary { "Show the table (" (table.rows.len()) @if table.rows.len() == 1 { " row)" } @else { " rows)" } }
+                summary { "Show the table (" (table.len()) @if table.len() == 1 { " row)" } @else { " rows)" } }
                 (whole(table))
             }
         },
@@ -21,20 +22,20 @@ pub(super) fn table_html(table: &Table) -> Markup {
 }
 
 fn whole(table: &Table) -> Markup {
-    let shown = table.for_page();
-    let class = |is_number: bool| is_number.then_some("number");
+    let columns = table.visible();
     html! {
         div class="wide" { div class="scroll" tabindex="0" role="region" aria-label=(table.title) {
             table {
-                thead { (heads(&shown)) }
+                thead { (heads(table)) }
                 tbody {
-                    @for row in &shown.rows {
+                    @for row in 0..table.len() {
                         tr {
-                            @for (cell, heading) in row.iter().zip(&shown.headings) {
-                                td class=[class(heading.is_number)] {
-                                    @if heading.name == "trial" {
-                                        span title={ "trials/" (cell.shown) } { (cell.shown.chars().take(8).collect::<String>()) }
-                                    } @else { (cell.shown) }
+                            @for column in &columns {
+                                @let shown = &column.shown[row];
+                                td class=[class(column)] {
+                                    @if column.name == "trial" {
+                                        span title={ "trials/" (shown) } { (shown.chars().take(8).collect::<String>()) }
+                                    } @else { (shown) }
                                 }
                             }
                         }
@@ -43,37 +44,38 @@ fn whole(table: &Table) -> Markup {
             }
         } }
         p class="faint" {
-            (table.caption) " "
-            (download(&format!("{}.csv", table.name), "text/csv", "CSV", &table.csv())) " · "
-            (download(&format!("{}.md", table.name), "text/markdown", "Markdown", &table.markdown())) " · "
-            (download(&format!("{}.tex", table.name), "application/x-tex", "LaTeX", &table.latex()))
+            (table.caption)
+            @for (index, export) in TABLES.iter().enumerate() {
+                @let Format { name, extension, media_type } = export.format();
+                (if index == 0 { " " } else { " · " })
+                (download(&format!("{}.{extension}", table.name), media_type, name, &export.text(table)))
+            }
         }
     }
+}
+
+fn class(column: &Column) -> Option<&'static str> {
+    column.values.is_numeric().then_some("number")
 }
 
 /// One row of headings, or two if columns share some.
 fn heads(table: &Table) -> Markup {
     let groups = table.groups();
-    let is_grouped = |columns: &std::ops::Range<usize>| !table.headings[columns.start].group.is_empty();
-    let has_groups = groups.iter().any(is_grouped);
-    let class = |index: usize| table.headings[index].is_number.then_some("number");
+    let has_groups = groups.iter().any(|group| !group[0].group.is_empty());
     html! {
         tr {
-            @for columns in &groups {
-                @let first = &table.headings[columns.start];
-                @if is_grouped(columns) {
-                    th class="group" colspan=(columns.len()) scope="colgroup" { (first.group) }
+            @for group in &groups {
+                @if group[0].group.is_empty() {
+                    th class=[class(group[0])] rowspan=[has_groups.then_some(2)] scope="col" { (group[0].title) }
                 } @else {
-                    th class=[class(columns.start)] rowspan=[has_groups.then_some(2)] scope="col" { (first.title) }
+                    th class="group" colspan=(group.len()) scope="colgroup" { (group[0].group) }
                 }
             }
         }
         @if has_groups {
             tr {
-                @for columns in groups.iter().filter(|columns| is_grouped(columns)) {
-                    @for index in columns.clone() {
-                        th class=[class(index)] scope="col" { (table.headings[index].title) }
-                    }
+                @for column in groups.iter().flatten().filter(|column| !column.group.is_empty()) {
+                    th class=[class(column)] scope="col" { (column.title) }
                 }
             }
         }

@@ -14,7 +14,7 @@ use semfocus_store::{SharpnessData, SurfaceData, SurfaceSettings, TrialData};
 use crate::palette;
 use crate::pictures::{Picture, at_point, over_seeds, picture, spread};
 use crate::section::Section;
-use crate::tables::{Cell, Table, number, text, under};
+use crate::table::Table;
 
 mod findings;
 mod view;
@@ -50,7 +50,7 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
     if explored.is_empty() {
         return None;
     }
-    let parts = [false, true].map(|dropout| Part::new(evidence, &explored, dropout));
+    let parts = [false, true].map(|dropout| SurfaceFindings::new(evidence, &explored, dropout));
     Some(Section {
         id: "surface",
         title: "Loss surface",
@@ -94,14 +94,14 @@ fn with_dropout<'a>(explored: &[Explored<'a>], attention_dropout: bool) -> Vec<E
 }
 
 /// What surfaces with, or without, dropout of the attention weights show.
-struct Part {
+struct SurfaceFindings {
     findings: Markup,
     pictures: Vec<Picture>,
     view: Markup,
     table: Option<Table>,
 }
 
-impl Part {
+impl SurfaceFindings {
     fn new(evidence: &Evidence, explored: &[Explored], attention_dropout: bool) -> Self {
         let explored = with_dropout(explored, attention_dropout);
         let shown = shown(&explored);
@@ -126,7 +126,7 @@ impl Part {
                 @if !shown.is_empty() { h3 { "With dropout of attention weights" } (findings) }
             };
         }
-        Part { findings, pictures, view: view_html(&surfaces), table }
+        SurfaceFindings { findings, pictures, view: view_html(&surfaces), table }
     }
 }
 
@@ -364,19 +364,10 @@ fn lipschitz_table(evidence: &Evidence, steepness: &[MechanismSteepness]) -> Opt
         radius: f64,
     }
     impl Row<'_> {
-        fn median(&self, percentile: usize) -> Cell {
-            Cell::number(self.of.quartiles(self.radius, percentile).map(|quartiles| quartiles[1]), digits)
+        fn median(&self, percentile: usize) -> Option<f64> {
+            Some(self.of.quartiles(self.radius, percentile)?[1])
         }
     }
-    let columns = [
-        text("mechanism", "mechanism", |row: &Row| Cell::text(&row.of.mechanism)),
-        number("surfaces", "surfaces", |row| Cell::text(row.of.all.len())),
-        number("within", "radius", |row| Cell::number(row.radius, |x| format!("±{x:.2}"))),
-        under("percentile", number("50th", "p50", |row| row.median(0))),
-        under("percentile", number("75th", "p75", |row| row.median(1))),
-        under("percentile", number("95th", "p95", |row| row.median(2))),
-        under("percentile", number("99th", "p99", |row| row.median(3))),
-    ];
     let mut rows = Vec::new();
     for of in steepness {
         let Some(range) = of.radii().last().copied() else { continue };
@@ -387,8 +378,16 @@ fn lipschitz_table(evidence: &Evidence, steepness: &[MechanismSteepness]) -> Opt
     }
     let caption = "Percentiles of the difference of the loss between neighbouring cells divided by their distance, inside squares \
         around the trained model; medians over surfaces.";
-    Table::new("surface-lipschitz", "Empirical Lipschitz constants", caption, &columns, &rows)
-        .with_points(evidence, rows.iter().map(|row| &row.of.point.point[..]))
+    Table::new("surface-lipschitz", "Empirical Lipschitz constants", caption, &rows)
+        .text("mechanism", "mechanism", |row| row.of.mechanism.clone())
+        .count("surfaces", "surfaces", |row| row.of.all.len())
+        .number("within", "radius", |row| row.radius, |x| format!("±{x:.2}"))
+        .under("percentile")
+        .number("50th", "p50", |row| row.median(0), digits)
+        .number("75th", "p75", |row| row.median(1), digits)
+        .number("95th", "p95", |row| row.median(2), digits)
+        .number("99th", "p99", |row| row.median(3), digits)
+        .at_points(evidence, |row| &row.of.point.point)
         .filled()
 }
 
@@ -402,29 +401,28 @@ fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> 
             self.record.eigenvalues.get(index).copied()
         }
     }
-    let columns = [
-        text("mechanism", "mechanism", |row: &Row| Cell::text(row.of.mechanism())),
-        text("seed", "seed", |row| Cell::seed(row.of.seed())),
-        number("epoch", "epoch", |row| Cell::text(row.record.epoch)),
-        number("loss", "loss", |row| Cell::number(row.record.loss, digits)),
-        under("largest eigenvalues", number("λ₁", "eigenvalue_1", |row| Cell::number(row.eigenvalue(0), digits))),
-        under("largest eigenvalues", number("λ₂", "eigenvalue_2", |row| Cell::number(row.eigenvalue(1), digits))),
-        under("largest eigenvalues", number("λ₃", "eigenvalue_3", |row| Cell::number(row.eigenvalue(2), digits))),
-        under("trace", number("estimate", "trace", |row| Cell::number(row.record.trace, digits))),
-        under("trace", number("± s.e.", "trace_standard_error", |row| Cell::number(row.record.trace_error, digits))),
-        number("λ₁ / loss", "eigenvalue_over_loss", |row| {
-            Cell::number(row.eigenvalue(0).map(|largest| largest / row.record.loss), digits)
-        }),
-        text("products", "products", |row| Cell::text(if row.record.exact { "exact" } else { "fast" })),
-    ];
     let rows: Vec<Row> =
         explored.iter().flat_map(|of| of.sharpness.iter().map(move |record| Row { of, record })).collect();
     let caption = "Largest eigenvalues of the Hessian of the mean training loss (Lanczos) and its trace (Hutchinson, with the \
         standard error). Hessian-vector products are differences of gradients: exact means double precision, on one \
         side of kinks; fast means single precision, good only for orders of magnitude. A lower loss alone makes a \
         surface flatter, so compare λ₁ / loss, too.";
-    Table::new("sharpness", "Sharpness", caption, &columns, &rows)
-        .with_points(evidence, rows.iter().map(|row| &row.of.point.point[..]))
+    Table::new("sharpness", "Sharpness", caption, &rows)
+        .text("mechanism", "mechanism", |row| row.of.mechanism().to_owned())
+        .seed(|row| row.of.seed())
+        .count("epoch", "epoch", |row| row.record.epoch)
+        .number("loss", "loss", |row| row.record.loss, digits)
+        .under("largest eigenvalues")
+        .number("λ₁", "eigenvalue_1", |row| row.eigenvalue(0), digits)
+        .number("λ₂", "eigenvalue_2", |row| row.eigenvalue(1), digits)
+        .number("λ₃", "eigenvalue_3", |row| row.eigenvalue(2), digits)
+        .under("trace")
+        .number("estimate", "trace", |row| row.record.trace, digits)
+        .number("± s.e.", "trace_standard_error", |row| row.record.trace_error, digits)
+        .under("")
+        .number("λ₁ / loss", "eigenvalue_over_loss", |row| Some(row.eigenvalue(0)? / row.record.loss), digits)
+        .text("products", "products", |row| if row.record.exact { "exact" } else { "fast" })
+        .at_points(evidence, |row| &row.of.point.point)
         .filled()
 }
 

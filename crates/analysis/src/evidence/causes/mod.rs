@@ -19,7 +19,7 @@ use crate::stats::{
     Bounded, Interval, Share, TimeToTarget, Trio, holm, holm_levels, log_rank_excess, permuted_log_rank,
 };
 pub use controls::{CONTROLS, Control, Group};
-pub use rules::{Claimed, EXPLANATIONS, Finding, Judged, Kept, Role};
+pub use rules::{CauseFinding, Claimed, EXPLANATIONS, Judged, Role, ShareFinding};
 
 /// A control keeps most of the speed-up if its share is larger than this, and less if it is smaller.
 pub const HALF: f64 = 0.5;
@@ -51,7 +51,7 @@ pub struct Causes {
     /// Why there are no shares, if there are none.
     pub no_shares: Option<String>,
     /// In the order of [`CONTROLS`].
-    pub controls: Vec<Measured>,
+    pub controls: Vec<MeasuredControl>,
     /// Every explanation about which the run has a control.
     pub explanations: Vec<Judged>,
     /// The study's claim.
@@ -60,7 +60,7 @@ pub struct Causes {
 
 /// A control and its share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measured {
+pub struct MeasuredControl {
     /// As the experiment names it.
     pub mechanism: String,
     /// What it isolates.
@@ -81,7 +81,7 @@ pub struct Measured {
     /// The p-value of a share of one half, after Holm's correction.
     pub adjusted: f64,
     /// What follows.
-    pub kept: Kept,
+    pub kept: ShareFinding,
     /// How many seeds it would take to decide, if means and spread stayed as they are.
     pub seeds_needed: Option<usize>,
 }
@@ -117,11 +117,11 @@ impl Causes {
             .map(|trios| (trios.clone(), Share::new(&trios)))
             .collect();
         let judged = shares_of(&shares.iter().map(|(_, share)| *share).collect::<Vec<_>>(), is_faster);
-        let controls: Vec<Measured> = controls
+        let controls: Vec<MeasuredControl> = controls
             .iter()
             .zip(&shares)
             .zip(judged)
-            .map(|(((name, control), (trios, share)), judged)| Measured {
+            .map(|(((name, control), (trios, share)), judged)| MeasuredControl {
                 mechanism: (*name).to_owned(),
                 control,
                 seeds: trios.len(),
@@ -133,7 +133,7 @@ impl Causes {
                 adjusted: judged.adjusted,
                 kept: judged.kept,
                 seeds_needed: share
-                    .filter(|_| is_faster && judged.kept == Kept::Undecided)
+                    .filter(|_| is_faster && judged.kept == ShareFinding::Undecided)
                     .and_then(|share| share.seeds_to_exclude(HALF, judged.level)),
             })
             .collect();
@@ -157,7 +157,7 @@ impl Causes {
     }
 
     /// The explanations with this finding.
-    pub fn explanations_that_are(&self, finding: Finding) -> impl Iterator<Item = &Judged> {
+    pub fn explanations_that_are(&self, finding: CauseFinding) -> impl Iterator<Item = &Judged> {
         self.explanations.iter().filter(move |judged| judged.finding == finding)
     }
 }
@@ -172,7 +172,7 @@ pub struct JudgedShare {
     /// The p-value of a share of one half, after Holm's correction.
     pub adjusted: f64,
     /// Whether the interval lies above or below one half.
-    pub kept: Kept,
+    pub kept: ShareFinding,
     /// The level that Holm's correction gives it.
     pub level: f64,
 }
@@ -187,14 +187,19 @@ pub fn shares_of(shares: &[Option<Share>], is_faster: bool) -> Vec<JudgedShare> 
     let mut judged = found.iter().zip(levels).map(|(share, ((level, speedup_level), adjusted))| {
         let interval = is_faster.then(|| share.interval(level));
         let kept = match interval {
-            Some(interval) if interval.low > HALF => Kept::Most,
-            Some(interval) if interval.high < HALF => Kept::Less,
-            _ => Kept::Undecided,
+            Some(interval) if interval.low > HALF => ShareFinding::Most,
+            Some(interval) if interval.high < HALF => ShareFinding::Less,
+            _ => ShareFinding::Undecided,
         };
         JudgedShare { speedup_interval: Some(share.speedup_interval(speedup_level)), interval, adjusted, kept, level }
     });
-    let nothing =
-        JudgedShare { speedup_interval: None, interval: None, adjusted: 1.0, kept: Kept::Undecided, level: LEVEL };
+    let nothing = JudgedShare {
+        speedup_interval: None,
+        interval: None,
+        adjusted: 1.0,
+        kept: ShareFinding::Undecided,
+        level: LEVEL,
+    };
     shares.iter().map(|share| share.and_then(|_| judged.next()).unwrap_or(nothing)).collect()
 }
 

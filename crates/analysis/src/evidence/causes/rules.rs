@@ -3,13 +3,13 @@
 
 use serde::Serialize;
 
-use super::Measured;
+use super::MeasuredControl;
 use crate::evidence::claim::Answer;
 
 /// Whether a control keeps more or less than half of the speed-up, as the interval of its share says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum ShareFinding {
     /// The interval lies above one half.
     Most,
     /// The interval lies below one half.
@@ -18,13 +18,13 @@ pub enum Kept {
     Undecided,
 }
 
-impl Kept {
+impl ShareFinding {
     /// As it is written in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Kept::Most => "most",
-            Kept::Less => "less",
-            Kept::Undecided => "undecided",
+            ShareFinding::Most => "most",
+            ShareFinding::Less => "less",
+            ShareFinding::Undecided => "undecided",
         }
     }
 }
@@ -172,24 +172,24 @@ pub const CLAIM: &str = "top-k attention learns faster because it focuses on sem
 
 /// What has to be so for [`CLAIM`] to hold: the explanation, the side of it, what the controls on this side have to keep, and what it
 /// means if they do the opposite.
-pub static REQUIRED: [(&str, Role, Kept, &str); 6] = [
+pub static REQUIRED: [(&str, Role, ShareFinding, &str); 6] = [
     (
         "knowing where to look",
         Role::Alone,
-        Kept::Most,
+        ShareFinding::Most,
         "attention that is told the relevant keys does not have the speed-up",
     ),
-    ("input dependence", Role::Without, Kept::Less, "the choice of keys need not depend on the input"),
-    ("learned choice", Role::Without, Kept::Less, "the choice of keys need not be learned"),
-    ("sparsity of any kind", Role::Alone, Kept::Less, "few keys are enough, whichever they are"),
-    ("sharpness", Role::Alone, Kept::Less, "sharp attention over all keys is enough"),
-    ("larger gradients of scores", Role::Alone, Kept::Less, "larger gradients of the scores are enough"),
+    ("input dependence", Role::Without, ShareFinding::Less, "the choice of keys need not depend on the input"),
+    ("learned choice", Role::Without, ShareFinding::Less, "the choice of keys need not be learned"),
+    ("sparsity of any kind", Role::Alone, ShareFinding::Less, "few keys are enough, whichever they are"),
+    ("sharpness", Role::Alone, ShareFinding::Less, "sharp attention over all keys is enough"),
+    ("larger gradients of scores", Role::Alone, ShareFinding::Less, "larger gradients of the scores are enough"),
 ];
 
 /// What the controls say about an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum CauseFinding {
     /// It is enough by itself, or the speed-up is lost without it.
     Supported,
     /// The speed-up is lost without it, but it is not enough by itself.
@@ -202,27 +202,27 @@ pub enum Finding {
     Undecided,
 }
 
-impl Finding {
+impl CauseFinding {
     /// As it is written in sentences.
     pub fn name(self) -> &'static str {
         match self {
-            Finding::Supported => "supported",
-            Finding::Part => "a part of it",
-            Finding::OneOfSeveral => "one of several",
-            Finding::Excluded => "excluded",
-            Finding::Undecided => "undecided",
+            CauseFinding::Supported => "supported",
+            CauseFinding::Part => "a part of it",
+            CauseFinding::OneOfSeveral => "one of several",
+            CauseFinding::Excluded => "excluded",
+            CauseFinding::Undecided => "undecided",
         }
     }
 
     /// From what the controls on both sides keep; none if there are none on a side.
-    pub fn new(alone: Option<Kept>, without: Option<Kept>) -> Self {
-        use Kept::{Less, Most, Undecided};
+    pub fn new(alone: Option<ShareFinding>, without: Option<ShareFinding>) -> Self {
+        use ShareFinding::{Less, Most, Undecided};
         match (alone, without) {
-            (Some(Most), Some(Most)) => Finding::OneOfSeveral,
-            (Some(Less), Some(Less)) => Finding::Part,
-            (Some(Most), _) | (_, Some(Less)) => Finding::Supported,
-            (Some(Less), _) | (_, Some(Most)) => Finding::Excluded,
-            (Some(Undecided) | None, Some(Undecided) | None) => Finding::Undecided,
+            (Some(Most), Some(Most)) => CauseFinding::OneOfSeveral,
+            (Some(Less), Some(Less)) => CauseFinding::Part,
+            (Some(Most), _) | (_, Some(Less)) => CauseFinding::Supported,
+            (Some(Less), _) | (_, Some(Most)) => CauseFinding::Excluded,
+            (Some(Undecided) | None, Some(Undecided) | None) => CauseFinding::Undecided,
         }
     }
 }
@@ -235,7 +235,7 @@ pub struct Speaks {
     /// How it is related to the explanation.
     pub role: Role,
     /// What it keeps of the speed-up.
-    pub kept: Kept,
+    pub kept: ShareFinding,
     /// Why it counts only if it keeps most of the speed-up, if that is so.
     pub handicap: Option<&'static str>,
 }
@@ -243,7 +243,7 @@ pub struct Speaks {
 impl Speaks {
     /// Whether it decides something.
     fn counts(&self) -> bool {
-        self.kept == Kept::Most || (self.kept == Kept::Less && self.handicap.is_none())
+        self.kept == ShareFinding::Most || (self.kept == ShareFinding::Less && self.handicap.is_none())
     }
 }
 
@@ -255,7 +255,7 @@ pub struct Judged {
     /// The explanation as a sentence.
     pub because: &'static str,
     /// What the controls say.
-    pub finding: Finding,
+    pub finding: CauseFinding,
     /// Why, in words.
     pub words: String,
     /// The controls of this run that speak about it.
@@ -263,7 +263,7 @@ pub struct Judged {
 }
 
 /// All explanations about which the run has a control.
-pub(super) fn judge(measured: &[Measured]) -> Vec<Judged> {
+pub(super) fn judge(measured: &[MeasuredControl]) -> Vec<Judged> {
     let of = |explanation: &'static Explanation| {
         let speaks = |test: &'static Test| {
             let of_control = measured.iter().filter(move |measured| measured.control.name == test.control);
@@ -275,7 +275,7 @@ pub(super) fn judge(measured: &[Measured]) -> Vec<Judged> {
             })
         };
         let controls: Vec<Speaks> = explanation.tests.iter().flat_map(speaks).collect();
-        let finding = Finding::new(side(&controls, Role::Alone), side(&controls, Role::Without));
+        let finding = CauseFinding::new(side(&controls, Role::Alone), side(&controls, Role::Without));
         let words = words(finding, &controls);
         (!controls.is_empty()).then_some(Judged {
             explanation: explanation.name,
@@ -290,36 +290,40 @@ pub(super) fn judge(measured: &[Measured]) -> Vec<Judged> {
 
 /// What the controls on one side of an explanation keep together. One that keeps most is enough; that less is kept takes all
 /// controls without a handicap.
-fn side(controls: &[Speaks], role: Role) -> Option<Kept> {
+fn side(controls: &[Speaks], role: Role) -> Option<ShareFinding> {
     let mut on_side = controls.iter().filter(|speaks| speaks.role == role).peekable();
     on_side.peek()?;
     let on_side: Vec<&Speaks> = on_side.collect();
     let mut fair = on_side.iter().filter(|speaks| speaks.handicap.is_none()).peekable();
     Some(match () {
-        () if on_side.iter().any(|speaks| speaks.kept == Kept::Most) => Kept::Most,
-        () if fair.peek().is_some() && fair.all(|speaks| speaks.kept == Kept::Less) => Kept::Less,
-        () => Kept::Undecided,
+        () if on_side.iter().any(|speaks| speaks.kept == ShareFinding::Most) => ShareFinding::Most,
+        () if fair.peek().is_some() && fair.all(|speaks| speaks.kept == ShareFinding::Less) => ShareFinding::Less,
+        () => ShareFinding::Undecided,
     })
 }
 
-fn words(finding: Finding, controls: &[Speaks]) -> String {
-    let names = |role: Role, kept: Kept| {
+fn words(finding: CauseFinding, controls: &[Speaks]) -> String {
+    let names = |role: Role, kept: ShareFinding| {
         let wanted = controls.iter().filter(|s| s.role == role && s.kept == kept && s.counts());
         wanted.map(|speaks| speaks.mechanism.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (alone, without) = (side(controls, Role::Alone), side(controls, Role::Without));
     let of_alone = match alone {
-        Some(Kept::Most) => format!("enough by itself ({})", names(Role::Alone, Kept::Most)),
-        Some(Kept::Less) => format!("not enough by itself ({})", names(Role::Alone, Kept::Less)),
+        Some(ShareFinding::Most) => format!("enough by itself ({})", names(Role::Alone, ShareFinding::Most)),
+        Some(ShareFinding::Less) => format!("not enough by itself ({})", names(Role::Alone, ShareFinding::Less)),
         _ => String::new(),
     };
     let of_without = match without {
-        Some(Kept::Most) => format!("the speed-up remains without it ({})", names(Role::Without, Kept::Most)),
-        Some(Kept::Less) => format!("the speed-up is lost without it ({})", names(Role::Without, Kept::Less)),
+        Some(ShareFinding::Most) => {
+            format!("the speed-up remains without it ({})", names(Role::Without, ShareFinding::Most))
+        }
+        Some(ShareFinding::Less) => {
+            format!("the speed-up is lost without it ({})", names(Role::Without, ShareFinding::Less))
+        }
         _ => String::new(),
     };
     match (finding, of_alone.is_empty(), of_without.is_empty()) {
-        (Finding::Undecided, ..) => undecided(controls),
+        (CauseFinding::Undecided, ..) => undecided(controls),
         (_, false, false) => format!("{of_alone}; {of_without}"),
         _ => of_alone + &of_without,
     }
@@ -330,7 +334,7 @@ fn undecided(controls: &[Speaks]) -> String {
         controls.iter().filter(wanted).map(|speaks| speaks.mechanism.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (open, handicapped) = (
-        list(|speaks| speaks.kept == Kept::Undecided && speaks.handicap.is_none()),
+        list(|speaks| speaks.kept == ShareFinding::Undecided && speaks.handicap.is_none()),
         list(|speaks| speaks.handicap.is_some()),
     );
     match open.is_empty() {
@@ -357,7 +361,7 @@ pub(super) fn judge_claim(judged: &[Judged]) -> Claimed {
         let controls = judged.iter().find(|judged| judged.explanation == name).map(|judged| &judged.controls[..]);
         match controls.and_then(|controls| side(controls, role)) {
             Some(kept) if kept == wanted => (),
-            Some(Kept::Undecided) | None => open.push(name),
+            Some(ShareFinding::Undecided) | None => open.push(name),
             Some(_) => {
                 let is_cause = |s: &&Speaks| s.role == role && s.kept != wanted && s.counts();
                 let names: Vec<&str> =

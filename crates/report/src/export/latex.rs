@@ -1,37 +1,53 @@
 //! Tables for LaTeX, in the style of the booktabs package.
 
-use crate::table::{Heading, Table};
+use std::io::{self, Write};
 
-impl Table {
-    /// A `table` environment to `\input`; the document needs `\usepackage{booktabs}`.
-    pub fn latex(&self) -> String {
-        let alignment: String = self.headings.iter().map(|heading| if heading.is_number { 'r' } else { 'l' }).collect();
+use super::{Export, Format};
+use crate::table::{Column, Table};
+
+/// A `table` environment to `\input`; the document needs `\usepackage{booktabs}`.
+pub struct Latex;
+
+impl Export<Table> for Latex {
+    fn format(&self) -> Format {
+        Format { name: "LaTeX", extension: "tex", media_type: "application/x-tex" }
+    }
+
+    fn write(&self, table: &Table, out: &mut dyn Write) -> io::Result<()> {
+        let columns = table.visible();
+        let groups = table.groups();
         let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
-        let mut text = format!(
+        let alignment: String =
+            columns.iter().map(|column| if column.values.is_numeric() { 'r' } else { 'l' }).collect();
+        write!(
+            out,
             "% Needs \\usepackage{{booktabs}}.\n\\begin{{table}}\n\\centering\n\\caption{{{}. {}}}\n\\label{{tab:{}}}\n\
              \\begin{{tabular}}{{{alignment}}}\n\\toprule\n",
-            escaped(self.title),
-            escaped(&self.caption),
-            self.name
-        );
-        if self.headings.iter().any(|heading| !heading.group.is_empty()) {
-            let groups = self.groups();
-            let title = |columns: &std::ops::Range<usize>| match &self.headings[columns.start].group {
-                group if group.is_empty() => String::new(),
-                group => format!("\\multicolumn{{{}}}{{c}}{{{}}}", columns.len(), escaped(group)),
+            escaped(table.title),
+            escaped(&table.caption),
+            table.name
+        )?;
+        if columns.iter().any(|column| !column.group.is_empty()) {
+            let title = |group: &Vec<&Column>| match group[0].group.as_str() {
+                "" => String::new(),
+                title => format!("\\multicolumn{{{}}}{{c}}{{{}}}", group.len(), escaped(title)),
             };
-            text += &line(groups.iter().map(title).collect());
-            for columns in groups.iter().filter(|columns| !self.headings[columns.start].group.is_empty()) {
-                text += &format!("\\cmidrule(lr){{{}-{}}}", columns.start + 1, columns.end);
+            out.write_all(line(groups.iter().map(title).collect()).as_bytes())?;
+            let mut first = 1;
+            for group in &groups {
+                if !group[0].group.is_empty() {
+                    write!(out, "\\cmidrule(lr){{{first}-{}}}", first + group.len() - 1)?;
+                }
+                first += group.len();
             }
-            text.push('\n');
+            writeln!(out)?;
         }
-        text += &line(self.headings.iter().map(|Heading { title, .. }| escaped(title)).collect());
-        text += "\\midrule\n";
-        for row in &self.rows {
-            text += &line(row.iter().map(|cell| escaped(&cell.shown)).collect());
+        out.write_all(line(columns.iter().map(|column| escaped(&column.title)).collect()).as_bytes())?;
+        writeln!(out, "\\midrule")?;
+        for row in 0..table.len() {
+            out.write_all(line(columns.iter().map(|column| escaped(&column.shown[row])).collect()).as_bytes())?;
         }
-        text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+        writeln!(out, "\\bottomrule\n\\end{{tabular}}\n\\end{{table}}")
     }
 }
 
@@ -94,19 +110,19 @@ fn symbol(c: char) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Cell, number, text, under};
 
     #[test]
     fn groups_become_spanning_headings() {
-        let columns = [
-            text("mechanism", "mechanism", |row: &f64| Cell::text(format!("top_k & {row} %"))),
-            under("speed-up", number("low", "low", |row| Cell::decimals(-row, 1))),
-            under("speed-up", number("λ₁", "high", |row| Cell::text(format!(">{row}×")))),
-        ];
-        let latex = Table::new("t-1", "A # B", "n < 5.", &columns, &[1.5]).latex();
+        let table = Table::new("t-1", "A # B", "n < 5.", &[1.5])
+            .text("mechanism", "mechanism", |row| format!("top_k & {row} %"))
+            .under("speed-up")
+            .number("low", "low", |row| -row, |value| format!("{value:.1}"))
+            .text("λ₁", "high", |row| format!(">{row}×"))
+            .done();
+        let latex = Latex.text(&table);
         for part in [
             "\\caption{A \\# B. n $<$ 5.}\n\\label{tab:t-1}",
-            "\\begin{tabular}{lrr}\n\\toprule\n & \\multicolumn{2}{c}{speed-up} \\\\\n\\cmidrule(lr){2-3}\n",
+            "\\begin{tabular}{lrl}\n\\toprule\n & \\multicolumn{2}{c}{speed-up} \\\\\n\\cmidrule(lr){2-3}\n",
             "mechanism & low & $\\lambda {}_1$ \\\\\n\\midrule\n",
             "top\\_k \\& 1.5 \\% & $-$1.5 & $>$1.5$\\times $ \\\\\n\\bottomrule",
         ] {
