@@ -101,13 +101,13 @@ fn five_seeds_show_a_difference() {
     assert!((comparison.log_rank_adjusted - 6.0 / 252.0).abs() < 1e-12, "three mechanisms are compared");
     assert_eq!(comparison.learning.finding, Learning::Faster);
     let words = &comparison.learning.words;
-    assert!(words.starts_with("learns faster, 5.0 times fewer epochs (95 % interval "), "{words}");
+    assert!(words.starts_with("learns in 5.0× fewer epochs (95 % interval "), "{words}");
     assert!(words.ends_with(", p = 0.024)"), "{words}");
     // All differences are 0, but five seeds are too few to say that they are the same.
     assert_eq!(comparison.generalisation.finding, Generalisation::NoEvidence);
     assert_eq!(
         comparison.generalisation.words,
-        "held-out accuracy +0.0 points, from +0.0 to +0.0; 5 seeds are too few for a test (7 needed)"
+        "same held-out accuracy (5 seeds are too few for a test, which needs 7)"
     );
     assert!((comparison.epochs_saved.unwrap() - (12.0 - 2.4)).abs() < 1e-9);
     let banded = mechanism(&evidence, "banded:5");
@@ -119,7 +119,7 @@ fn five_seeds_show_a_difference() {
     assert_eq!(comparison.generalisation.finding, Generalisation::WorseInAll);
     assert_eq!(
         comparison.generalisation.words,
-        "worse with all 5 seeds (held-out accuracy −49.0 points, from −49.0 to −49.0); 5 seeds are too few for a test (7 needed)"
+        "less accurate with all 5 seeds: held-out accuracy −49.0 points (5 seeds are too few for a test, which needs 7)"
     );
     let block = versus(&evidence, "block:5").unwrap();
     assert_eq!((block.learning.finding, block.log_rank.p_value), (Learning::NoEvidence, 1.0));
@@ -143,11 +143,11 @@ fn few_seeds_are_not_overinterpreted() {
     assert_eq!(comparison.learning.finding, Learning::FasterInAll);
     assert_eq!(
         comparison.learning.words,
-        "faster with both seeds, 5.0 times fewer epochs; 2 seeds are too few for a test (4 needed)"
+        "needs 5.0× fewer epochs with both seeds (2 seeds are too few for a test, which needs 4)"
     );
     assert_eq!(
         comparison.generalisation.words,
-        "held-out accuracy +0.0 points, from +0.0 to +0.0; 2 seeds are too few for a test (6 needed)"
+        "same held-out accuracy (2 seeds are too few for a test, which needs 6)"
     );
     assert!(comparison.epochs.unwrap().interval.is_none());
 }
@@ -160,7 +160,7 @@ fn one_seed_without_a_difference() {
     let comparison = versus(&evidence, "topk:5").unwrap();
     assert_eq!(
         comparison.learning.words,
-        "no evidence of a difference in speed; one seed is too few for a test (4 needed)"
+        "no evidence of a difference in speed (1 seed is too few for a test, which needs 4)"
     );
 }
 
@@ -250,8 +250,8 @@ fn a_grid_is_summarised() {
 #[test]
 fn times_are_counted_in_steps_where_an_epoch_is_a_number_of_steps() {
     for (setting, unit, words) in [
-        ("", Unit::Epochs, "learns faster, 2.0 times fewer epochs"),
-        ("training.evaluate_every = 200\n", Unit::Steps(200), "learns faster, 2.0 times fewer steps"),
+        ("", Unit::Epochs, "learns in 2.0× fewer epochs"),
+        ("training.evaluate_every = 200\n", Unit::Steps(200), "learns in 2.0× fewer steps"),
     ] {
         let scratch = Scratch::new("evidence-steps");
         let file = scratch.path().join("steps.toml");
@@ -367,7 +367,7 @@ fn any_mechanism_can_be_the_baseline() {
     let comparison = versus(&evidence, "topk:3").unwrap();
     assert_eq!((comparison.baseline.as_str(), comparison.learning.finding), ("topk:9", Learning::Slower));
     assert_eq!(comparison.epochs.unwrap().ratio.to_string(), "2.0× slower");
-    assert!(comparison.learning.words.starts_with("learns slower, 2.0 times more epochs"), "{:?}", comparison.learning);
+    assert!(comparison.learning.words.starts_with("needs 2.0× as many epochs"), "{:?}", comparison.learning);
     let pairs = evidence.points[0].all_pairs();
     let named: Vec<(&str, &str)> = pairs.iter().map(|(name, found)| (name.as_str(), found.baseline.as_str())).collect();
     assert_eq!(named, [("topk:3", "topk:9"), ("block:5", "topk:9"), ("block:5", "topk:3")]);

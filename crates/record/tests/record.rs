@@ -240,7 +240,7 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
     for words in [
         "Prose stays.",
         "| [It is faster](faster.md) | **supported** (reduced runs only) | supported: even-pairs | 2 supported; 1 run, 1 not run |",
-        "`topk:5 faster` | supported | learns faster, 5.0 times fewer epochs",
+        "`topk:5 faster` | supported | learns in 5.0× fewer epochs",
         "`banded:5 not faster` | supported | learns slower",
         "| large | a large run | not run | about 123 core-hours. Too long. |",
         "`topk:5 flatter, without attention dropout` | supported | its loss is flatter",

@@ -113,7 +113,7 @@ pub fn finding(pairs: &[&Pair]) -> String {
     };
     let w = condition("W", |row| row.conditions.w_lhs, |row| row.conditions.w_holds);
     let x = condition("X", |row| row.conditions.x_lhs, |row| row.conditions.x_holds);
-    format!("{w}; {x}; at the {SHOWN} % quantile")
+    format!("{w}. {x}. Both at the {SHOWN} % quantile")
 }
 
 /// The first and the last epoch at which a condition holds for some seed, and the share of probed epochs at which it does.
@@ -402,8 +402,8 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
     });
     let lines: Vec<Line> = lines.collect();
     let caption = "A token is relevant if the label depends on it. Precision: share of the kept keys that are \
-        relevant. Recall: share of the relevant keys that are kept. At random: the same for as many keys chosen at \
-        random. Mass: attention weight on relevant keys; equal weights on randomly chosen keys would give the first \
+        relevant. Recall: share of the relevant keys that are kept. At random: the same for an equal number of keys \
+        chosen at random. Mass: attention weight on relevant keys; equal weights on randomly chosen keys would give the first \
         of the two numbers at random. Overlap: keys kept at this probe and at the one before, as a share of those \
         kept at either. Medians over seeds of means over queries, at the last probe.";
     let is_better =
@@ -466,7 +466,7 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
     let all: Vec<f64> = lines.iter().flat_map(|line| &line.profiles).map(|profile| profile.all).collect();
     let extreme = |of: fn(f64, f64) -> f64| all.iter().copied().reduce(of).unwrap_or(f64::NAN);
     let conclusion = format!(
-        "The proven bounds on the gradient in all parameters have decimal logarithms from {:.1} to {:.1}. They are worst cases.",
+        "The proven upper bounds on the gradient in all parameters range from 10^{:.1} to 10^{:.1}. These are worst cases.",
         extreme(f64::min),
         extreme(f64::max)
     );

@@ -86,12 +86,12 @@ fn everything_is_written_beside_the_run() {
     }
     let page = std::fs::read_to_string(&written.page).unwrap();
     for words in [
-        "learns faster, 5.0 times fewer epochs (95 % interval ",
-        "5 seeds are too few for a test (7 needed)",
+        "learns in 5.0× fewer epochs (95 % interval ",
+        "5 seeds are too few for a test, which needs 7",
         "What is expected of these mechanisms is",
         "The claim in words was not checked: this run differs",
         "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns faster",
-        "worse with all 5 seeds",
+        "less accurate with all 5 seeds",
         "Changed compared with the experiment as written",
         "n = 5 seeds",
         "after Holm's correction",

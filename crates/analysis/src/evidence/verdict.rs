@@ -18,15 +18,15 @@ pub const MARGIN: f64 = 0.01;
 pub const LEARNING_RULE: &str = "learns faster or slower: permutation log-rank test of the epochs needed to reach the target, \
 p < 0.05 after Holm's correction over the comparisons. Trials that have not reached the target are censored, not dropped. The \
 interval of the speed-up comes from the same test and excludes 1 exactly if the difference is significant. With too few seeds for \
-any p below 0.05, the verdict says how many it takes, and whether all seeds agree.";
+any p below 0.05, the verdict says how many a test needs, and whether all seeds agree.";
 
 /// The rule for [`Generalisation`], as users read it.
 pub const GENERALISATION_RULE: &str = "generalises better, worse or the same: all three follow from one interval of the mean paired \
 difference in accuracy at the best epoch. It combines a sign-flip test over the seeds with the sampling error of the held-out set (the \
 test set, if there is one) and is widened for the number of comparisons. The same: it lies within ±1 percentage point, and every trial \
 of both is clearly above the majority class; the verdict says which failure rates that rules out. Better or worse: it excludes 0. \
-Nothing is said unless at least one side is clearly above the majority class. With too few seeds for an interval, the \
-verdict says how many it takes, and whether all seeds agree.";
+Accuracies are not compared unless at least one side is clearly above the majority class. With too few seeds for an interval, the \
+verdict says how many a test needs, and whether all seeds agree.";
 
 /// Whether a mechanism learns faster than the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -100,30 +100,29 @@ impl Verdict<Learning> {
             () => Learning::NoEvidence,
         };
         let ratio = comparison.epochs.map(|speedup| speedup.ratio);
-        let fewer = ratio.map_or(String::new(), |ratio| format!(", {} fewer {}", times(ratio), unit.name()));
-        let more = ratio.map_or(String::new(), |ratio| format!(", {} more {}", times(inverse(ratio)), unit.name()));
         let interval = comparison.epochs.and_then(|speedup| speedup.interval);
         let spread = |ends: fn(Interval) -> (f64, f64)| {
             interval.map(ends).map_or(String::new(), |(low, high)| format!("95 % interval {low:.1} to {high:.1}, "))
         };
         let p_value = p_equation(comparison.log_rank_adjusted);
         let (faster, slower) = (spread(|i| (i.low, i.high)), spread(|i| (1.0 / i.high, 1.0 / i.low)));
+        let (fewer, more) = (fewer(ratio, unit), more(ratio, unit));
         let words = match finding {
-            Learning::Faster => format!("learns faster{fewer} ({faster}{p_value})"),
-            Learning::Slower => format!("learns slower{more} ({slower}{p_value})"),
-            Learning::FasterInAll => format!("faster with {}{fewer}; {}", all_seeds(pairs), too_few(pairs, needed)),
-            Learning::SlowerInAll => format!("slower with {}{more}; {}", all_seeds(pairs), too_few(pairs, needed)),
+            Learning::Faster => format!("learns in {fewer} ({faster}{p_value})"),
+            Learning::Slower => format!("needs {more} ({slower}{p_value})"),
+            Learning::FasterInAll => format!("needs {fewer} with {} ({})", all_seeds(pairs), too_few(pairs, needed)),
+            Learning::SlowerInAll => format!("needs {more} with {} ({})", all_seeds(pairs), too_few(pairs, needed)),
             Learning::NoEvidence if comparison.reached == 0 => {
-                "speed cannot be compared: no trial of either reached the target".to_owned()
+                "speed cannot be compared, because no trial of either reached the target".to_owned()
             }
             Learning::NoEvidence if pairs < needed => {
-                format!("no evidence of a difference in speed; {}", too_few(pairs, needed))
+                format!("no evidence of a difference in speed ({})", too_few(pairs, needed))
             }
             Learning::NoEvidence => {
                 // A factor below 1 is a slow-down; the interval has both sides, so all three are factors.
                 let size = interval.zip(ratio).map_or(String::new(), |(interval, ratio)| {
                     let (low, high) = (interval.low, interval.high);
-                    format!("speed-up {:.2}, 95 % interval {low:.2} to {high:.2}, ", ratio.value())
+                    format!("speed-up {:.2}×, 95 % interval {low:.2} to {high:.2}, ", ratio.value())
                 });
                 format!("no evidence of a difference in speed ({size}{p_value})")
             }
@@ -149,31 +148,28 @@ fn generalisation(accuracy: &AccuracyDifference, compared: usize) -> (Generalisa
     let (mean, pairs) = (accuracy.differences.mean, accuracy.differences.pairs);
     let points = |x: f64| format!("{:+.1}", 100.0 * x).replace('-', "−");
     if !accuracy.learned {
-        let words = "generalisation cannot be compared: neither is clearly above the majority class".to_owned();
+        let words = "generalisation cannot be compared, because neither is clearly above the majority class".to_owned();
         return (Generalisation::NotLearned, words);
     }
     let split = accuracy.split.name();
     let Some(interval) = accuracy.interval else {
         let needed = seeds_needed(compared, SignFlips::min_p);
-        let size = match pairs {
-            1 => format!("{split} accuracy {} points", points(mean)),
-            _ => format!(
-                "{split} accuracy {} points, from {} to {}",
-                points(mean),
-                points(accuracy.range.low),
-                points(accuracy.range.high)
-            ),
+        let (low, high) = (points(accuracy.range.low), points(accuracy.range.high));
+        let size = match () {
+            () if low == high && points(mean.abs()) == points(0.0) => format!("same {split} accuracy"),
+            () if low == high => format!("{split} accuracy {low} points"),
+            () => format!("{split} accuracy {} points, from {low} to {high} over the seeds", points(mean)),
         };
         let too_few = too_few(pairs, needed);
         let is_shown = accuracy.is_one_sided() && mean.abs() >= MARGIN;
         return match () {
             () if is_shown && mean > 0.0 => {
-                (Generalisation::BetterInAll, format!("better with {} ({size}); {too_few}", all_seeds(pairs)))
+                (Generalisation::BetterInAll, format!("more accurate with {}: {size} ({too_few})", all_seeds(pairs)))
             }
             () if is_shown => {
-                (Generalisation::WorseInAll, format!("worse with {} ({size}); {too_few}", all_seeds(pairs)))
+                (Generalisation::WorseInAll, format!("less accurate with {}: {size} ({too_few})", all_seeds(pairs)))
             }
-            () => (Generalisation::NoEvidence, format!("{size}; {too_few}")),
+            () => (Generalisation::NoEvidence, format!("{size} ({too_few})")),
         };
     };
     let size = format!(
@@ -217,11 +213,23 @@ fn is_too_small(accuracy: &AccuracyDifference) -> bool {
     student_quantile(accuracy.level, pairs - 1) * error > MARGIN
 }
 
-fn times(ratio: Ratio) -> String {
-    match ratio {
-        Ratio::Exactly(value) => format!("{value:.1} times"),
-        Ratio::MoreThan(value) => format!("more than {value:.1} times"),
-        Ratio::LessThan(value) => format!("less than {value:.1} times"),
+/// `2.6× fewer epochs`; without a number where the bound on it is no more than 1.
+fn fewer(ratio: Option<Ratio>, unit: Unit) -> String {
+    match ratio.filter(|ratio| ratio.value() >= 1.05) {
+        Some(Ratio::Exactly(value)) => format!("{value:.1}× fewer {}", unit.name()),
+        Some(Ratio::MoreThan(value)) => format!("at least {value:.1}× fewer {}", unit.name()),
+        Some(Ratio::LessThan(value)) => format!("at most {value:.1}× fewer {}", unit.name()),
+        None => format!("fewer {}", unit.name()),
+    }
+}
+
+/// `1.8× as many epochs`; without a number where the bound on it is no more than 1.
+fn more(ratio: Option<Ratio>, unit: Unit) -> String {
+    match ratio.map(inverse).filter(|ratio| ratio.value() >= 1.05) {
+        Some(Ratio::Exactly(value)) => format!("{value:.1}× as many {}", unit.name()),
+        Some(Ratio::MoreThan(value)) => format!("at least {value:.1}× as many {}", unit.name()),
+        Some(Ratio::LessThan(value)) => format!("at most {value:.1}× as many {}", unit.name()),
+        None => format!("more {}", unit.name()),
     }
 }
 
@@ -242,11 +250,11 @@ fn all_seeds(count: usize) -> String {
     }
 }
 
-/// Said where not even complete agreement of the seeds could be significant.
+/// For comparisons in which not even complete agreement of the seeds could be significant.
 fn too_few(seeds: usize, needed: usize) -> String {
     match seeds {
-        1 => format!("one seed is too few for a test ({needed} needed)"),
-        _ => format!("{seeds} seeds are too few for a test ({needed} needed)"),
+        1 => format!("1 seed is too few for a test, which needs {needed}"),
+        _ => format!("{seeds} seeds are too few for a test, which needs {needed}"),
     }
 }
 
@@ -274,6 +282,14 @@ fn min_log_rank_p(pairs: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratios_are_told_as_people_do() {
+        let (two, bound, one) = (Ratio::Exactly(2.04), Ratio::MoreThan(1.04), Ratio::LessThan(0.56));
+        let told = [fewer(Some(two), Unit::Epochs), fewer(Some(bound), Unit::Steps(5)), more(Some(one), Unit::Epochs)];
+        assert_eq!(told, ["2.0× fewer epochs", "fewer steps", "at least 1.8× as many epochs"]);
+        assert_eq!(too_few(1, 5), "1 seed is too few for a test, which needs 5");
+    }
 
     #[test]
     fn smallest_possible_p_values() {

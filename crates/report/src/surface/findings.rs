@@ -37,8 +37,8 @@ pub(super) fn html(
         }
         @if found_seeds(steepness) < NEEDED {
             p {
-                "Only a few models were looked at: " code { (format!("semfocus landscape RUN --seeds {NEEDED}")) }
-                ", in a run with as many seeds, would show how much the ratios vary."
+                "Only a few models were measured. " code { (format!("semfocus landscape RUN --seeds {NEEDED}")) }
+                ", in a run with that many seeds, would show how much the ratios vary."
             }
         }
     }
@@ -164,14 +164,14 @@ impl Compared {
         match (direction(typical), direction(steep), shown_direction(steep)) {
             _ if steep.is_empty() => {}
             _ if seeds == 1 => parts.push(format!(
-                "one seed was compared, which cannot tell whether its loss is flatter: within ±{radius:.2} its slopes are {} \
-                 (95th percentile) and {} (median) times those of full attention",
+                "one seed cannot show whether its loss is flatter: within ±{radius:.2} its slopes are {} times (95th percentile) and \
+                 {} times (median) those of full attention",
                 digits(steep[0]),
                 typical.first().map_or_else(|| "–".to_owned(), |ratio| digits(*ratio))
             )),
             (_, 0, 0) => parts.push(format!("not shown to be flatter or steeper: {}", slopes(steep))),
             (_, all, 0) => parts.push(format!(
-                "{} with all {seeds} seeds, which are too few for a test ({NEEDED} needed): {}",
+                "{} with all {seeds} seeds, which are too few for a test ({NEEDED} are needed): {}",
                 word(all),
                 slopes(steep)
             )),
@@ -179,8 +179,8 @@ impl Compared {
                 parts.push(format!("its loss is {}: {}", word(tail), slopes(steep)));
                 if typically != tail {
                     parts.push(format!(
-                        "the median of the slopes does not say so ({} times): the 95th percentile is about the steepest \
-                         places, the median about typical ones",
+                        "the median of the slopes does not agree ({} times): the 95th percentile is about the steepest places, the \
+                         median about typical ones",
                         range(typical)
                     ));
                 }
@@ -189,7 +189,7 @@ impl Compared {
         match sharpness.len() {
             0 => {}
             1 => parts.push(format!(
-                "its largest eigenvalue is {} times that of full attention (one seed, which shows no trend)",
+                "its largest eigenvalue is {} times that of full attention (one seed, too few to show a trend)",
                 digits(sharpness[0])
             )),
             seeds => parts.push(format!(
@@ -203,12 +203,15 @@ impl Compared {
         };
         if opposite(steep, sharpness) {
             parts.push(
-                "surface and Hessian disagree: the slopes say how rough the loss is in random directions away from the model, the \
+                "surface and Hessian disagree: the slopes measure how rough the loss is in random directions away from the model, the \
                  eigenvalue how sharply it curves in the worst direction at the model itself"
                     .to_owned(),
             );
         }
-        (self.name.clone(), parts.join("; "))
+        for part in parts.iter_mut().skip(1) {
+            part[..1].make_ascii_uppercase();
+        }
+        (self.name.clone(), parts.join(". "))
     }
 }
 
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn no_ratio_without_its_spread() {
-        assert!(line(&[1.3], &[0.9], &[]).starts_with("one seed was compared, which cannot tell"));
+        assert!(line(&[1.3], &[0.9], &[]).starts_with("one seed cannot show whether"));
         let flatter = [0.7, 0.8, 0.75, 0.71, 0.72, 0.73];
         assert_eq!(
             line(&[0.5; 6], &flatter, &[]),
@@ -235,8 +238,8 @@ mod tests {
             line(&[0.5; 5], &flatter[..5], &[]).starts_with("flatter with all 5 seeds, which are too few for a test")
         );
         assert!(line(&[0.5, 0.6], &[0.7, 1.2], &[]).starts_with("not shown to be flatter or steeper"));
-        assert!(line(&[1.5; 6], &flatter, &[]).contains("the median of the slopes does not say so"));
-        assert!(line(&[], &[], &[0.5]).ends_with("shows no trend)"));
+        assert!(line(&[1.5; 6], &flatter, &[]).contains("The median of the slopes does not agree"));
+        assert!(line(&[], &[], &[0.5]).ends_with("too few to show a trend)"));
     }
 
     #[test]
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn measures_that_disagree_say_so() {
-        assert!(line(&[4.0, 5.0], &[4.0, 5.0], &[0.1]).contains("surface and Hessian disagree"));
+        assert!(line(&[4.0, 5.0], &[4.0, 5.0], &[0.1]).contains("Surface and Hessian disagree"));
         assert!(!line(&[4.0, 5.0], &[4.0, 5.0], &[2.0]).contains("disagree"));
     }
 }

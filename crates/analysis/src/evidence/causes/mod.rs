@@ -29,9 +29,9 @@ const SEED: u64 = 20_261_117;
 
 /// The rules, as users read them.
 pub const CAUSES_RULE: &str = "speed-up: geometric mean over seeds of the time to the target of full attention / that of the control. share: \
-logarithm of this speed-up / logarithm of that of top-k, paired by seed. 95 % intervals, widened for the number of controls (Holm). most, \
-less: the interval of the share lies above, below one half; if it contains one half, nothing is said. Shares are only shown if top-k itself \
-is significantly faster than full attention.";
+logarithm of this speed-up / logarithm of that of top-k, paired by seed. Intervals are 95 % intervals, widened for the number of controls \
+(Holm). most: the interval of the share lies above one half. less: it lies below one half. A control whose interval contains one half decides \
+nothing. Shares are only shown if top-k itself is significantly faster than full attention.";
 
 /// What causes the speed-up of top-k attention at one point of the grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -98,8 +98,7 @@ impl Causes {
         // The first of equal ones.
         let (reference, mut controls) =
             candidates.reduce(|best, next| if next.1.len() > best.1.len() { next } else { best })?;
-        let is_only_pattern = controls.iter().all(|(_, control)| matches!(control.name, "banded" | "block"));
-        if !names.contains(&BASELINE) || is_only_pattern {
+        if !names.contains(&BASELINE) || !controls.iter().any(|(_, control)| control.is_enough()) {
             return None;
         }
         let place = |control: &Control| CONTROLS.iter().position(|other| other.name == control.name);
@@ -230,7 +229,7 @@ fn side(trios: &[Trio], time: fn(&Trio) -> TimeToTarget) -> Vec<TimeToTarget> {
 
 fn no_shares(reference: &str, seeds: usize, p_value: f64) -> String {
     if seeds < 4 {
-        return format!("shares take at least four seeds of {reference} and full attention, and there are {seeds}");
+        return format!("shares need at least four seeds of {reference} and full attention, and this run has {seeds}");
     }
     format!(
         "{reference} is not significantly faster than full attention here (p = {p_value:.3}), so there is no speed-up to explain"
