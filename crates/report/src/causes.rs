@@ -147,7 +147,7 @@ fn table(evidence: &Evidence, all: &[Causes]) -> Table {
         the ratio of the logarithms. In brackets: 95 % intervals, widened for the number of controls; trials that did not reach the \
         target do not determine an end that is written as dots. Keeps: whether the interval of the share lies above (most) or \
         below (less) one half.";
-    Table::new("causes", "Controls", caption, &rows)
+    Table::from_rows("causes", "Controls", caption, &rows)
         .text("control", "control", |row| row.measured.mechanism.clone())
         .count("seeds", "seeds", |row| row.measured.seeds)
         .count("reached", "reached", |row| row.measured.reached)

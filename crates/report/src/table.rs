@@ -156,7 +156,7 @@ pub(crate) fn setting_name(path: &str) -> String {
 }
 
 impl Table {
-    pub(crate) fn new<'a, Row>(
+    pub(crate) fn from_rows<'a, Row>(
         name: &'static str,
         title: &'static str,
         caption: impl Into<String>,
@@ -259,7 +259,7 @@ mod tests {
     use crate::export::{Csv, Export, Markdown};
 
     fn table(failed: usize) -> Table {
-        Table::new("t", "Title", "Caption.", &[1.0, 2.0])
+        Table::from_rows("t", "Title", "Caption.", &[1.0, 2.0])
             .text("mechanism", "mechanism", |row| format!("a|b_{row}"))
             .under("first")
             .number("low", "a_low", |row| *row, decimals(1))

@@ -34,7 +34,7 @@ fn best_of_grid(evidence: &Evidence) -> Option<Table> {
             accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
         }
     };
-    let table = Table::new("best-of-grid", "Each mechanism at its best point", caption, mechanisms)
+    let table = Table::from_rows("best-of-grid", "Each mechanism at its best point", caption, mechanisms)
         .text("mechanism", "mechanism", |of: &Tuned| of.evidence.mechanism.clone())
         .text("best point", "best_point", |of| point_name(&of.point))
         .count("reached", "reached", |of| of.evidence.reached)
@@ -74,7 +74,7 @@ fn mechanisms(evidence: &Evidence) -> Table {
         horizons(evidence)
     );
     let rows: Vec<AtPoint> = at_points(evidence).collect();
-    Table::new("mechanisms", "Mechanisms", caption, &rows)
+    Table::from_rows("mechanisms", "Mechanisms", caption, &rows)
         .text("mechanism", "mechanism", |row| row.evidence.mechanism.clone())
         .count("seeds", "seeds", |row| row.evidence.seeds)
         .count("reached", "reached", |row| row.evidence.reached)
@@ -141,7 +141,7 @@ fn against_baseline(evidence: &Evidence) -> Table {
         there are test examples), with its interval and its p-value after Holm's correction; without one where there are \
         too few seeds. The CSV file also has the speed-ups in FLOPs and seconds, the epochs saved, and p-values before the \
         correction.";
-    Table::new("against-baseline", "Against full attention", caption, &rows)
+    Table::from_rows("against-baseline", "Against full attention", caption, &rows)
         .text("mechanism", "mechanism", |row| row.at.evidence.mechanism.clone())
         .count("pairs", "pairs", |row| row.comparison.pairs)
         .under(if evidence.unit() == Unit::Epochs { "epochs to the target" } else { "steps to the target" })
@@ -175,7 +175,7 @@ fn robustness_table(evidence: &Evidence) -> Table {
     let caption = "Points of the grid at which a mechanism learns faster or slower than full attention, including those where \
         all seeds agree but are too few for a significance test; the smallest and the largest speed-up, and where \
         they occur.";
-    Table::new("robustness", "How the speed-up varies over the grid", caption, evidence.robustness())
+    Table::from_rows("robustness", "How the speed-up varies over the grid", caption, evidence.robustness())
         .text("mechanism", "mechanism", |row: &Robustness| row.mechanism.clone())
         .count("points", "points", |row| row.points)
         .count("faster", "faster", |row| row.faster)
@@ -213,7 +213,7 @@ fn trials(evidence: &Evidence) -> Table {
         settings in trial.toml.";
     let reached = rows.iter().filter(|row| row.reached.is_some()).count();
     let conclusion = format!("{reached} of {} trials reached the target.", rows.len());
-    Table::new("trials", "Trials", caption, &rows)
+    Table::from_rows("trials", "Trials", caption, &rows)
         .text("mechanism", "mechanism", |row| row.observed.trial.entry.mechanism.clone())
         .seed(|row| row.observed.trial.entry.seed)
         .text("state", "state", |row| row.observed.trial.state.name())

@@ -336,7 +336,7 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
         holding(|row| row.conditions.x_holds),
         lines.len()
     );
-    Table::new("conditions", "Both conditions", caption, &lines)
+    Table::from_rows("conditions", "Both conditions", caption, &lines)
         .text("mechanism", "mechanism", |line| line.pair.mechanism.clone())
         .seed(|line| line.pair.seed)
         .count("epoch", "epoch", |line| line.epoch)
@@ -413,7 +413,7 @@ fn relevance_table(evidence: &Evidence) -> Option<Table> {
         lines.iter().filter(is_better).count(),
         lines.len()
     );
-    Table::new("relevance", "Does it look where the label is decided?", caption, &lines)
+    Table::from_rows("relevance", "Does it look where the label is decided?", caption, &lines)
         .text("mechanism", "mechanism", |line| line.of.mechanism)
         .count("layer", "layer", |line| line.of.layer)
         .under("precision")
@@ -472,7 +472,7 @@ fn steepness_table(evidence: &Evidence) -> Option<Table> {
     );
     let conclusion = if all.is_empty() { "No bound is proved for these mechanisms.".to_owned() } else { conclusion };
     let largest = |norms: &LayerNorms| norms.score.iter().copied().fold(0.0, f64::max);
-    Table::new("steepness", "How steep the loss can be", caption, &lines)
+    Table::from_rows("steepness", "How steep the loss can be", caption, &lines)
         .text("mechanism", "mechanism", |line| line.of.mechanism)
         .count("layer", "layer", |line| line.of.layer)
         .under("spectral norm")

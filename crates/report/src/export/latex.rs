@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn groups_become_spanning_headings() {
-        let table = Table::new("t-1", "A # B", "n < 5.", &[1.5])
+        let table = Table::from_rows("t-1", "A # B", "n < 5.", &[1.5])
             .text("mechanism", "mechanism", |row| format!("top_k & {row} %"))
             .under("speed-up")
             .number("low", "low", |row| -row, |value| format!("{value:.1}"))

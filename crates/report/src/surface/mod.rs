@@ -378,7 +378,7 @@ fn lipschitz_table(evidence: &Evidence, steepness: &[MechanismSteepness]) -> Opt
     }
     let caption = "Percentiles of the difference of the loss between neighbouring cells divided by their distance, inside squares \
         around the trained model; medians over surfaces.";
-    Table::new("surface-lipschitz", "Empirical Lipschitz constants", caption, &rows)
+    Table::from_rows("surface-lipschitz", "Empirical Lipschitz constants", caption, &rows)
         .text("mechanism", "mechanism", |row| row.of.mechanism.clone())
         .count("surfaces", "surfaces", |row| row.of.all.len())
         .number("within", "radius", |row| row.radius, |x| format!("±{x:.2}"))
@@ -407,7 +407,7 @@ fn sharpness_table(evidence: &Evidence, explored: &[Explored]) -> Option<Table> 
         standard error). Hessian-vector products are differences of gradients: exact means double precision, on one \
         side of kinks; fast means single precision, good only for orders of magnitude. A lower loss alone makes a \
         surface flatter, so compare λ₁ / loss, too.";
-    Table::new("sharpness", "Sharpness", caption, &rows)
+    Table::from_rows("sharpness", "Sharpness", caption, &rows)
         .text("mechanism", "mechanism", |row| row.of.mechanism().to_owned())
         .seed(|row| row.of.seed())
         .count("epoch", "epoch", |row| row.record.epoch)

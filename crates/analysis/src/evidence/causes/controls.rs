@@ -67,6 +67,11 @@ impl Control {
         Control { matched: Some(key), ..self }
     }
 
+    /// Whether a run with no other control can explain something. Bands and blocks lose the speed-up for more than one reason.
+    pub fn is_enough(&self) -> bool {
+        !matches!(self.name, "banded" | "block")
+    }
+
     /// The control that a mechanism is for top-k attention with this number of keys, if it is one.
     pub fn find(mechanism: &str, k: &str) -> Option<&'static Control> {
         let (name, parameters) = mechanism.split_once(':').unwrap_or((mechanism, ""));
