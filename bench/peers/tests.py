@@ -10,6 +10,7 @@ sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 
 from common import Mechanism, Shape, initial_numbers  # noqa: E402
 from floors import Setting, evaluate, floor_table  # noqa: E402
+from figure import bars, draw, rows_of_table  # noqa: E402
 
 
 def runs(instructions="avx2", eager=20.0, jax=16.0, others_cores=0.0):
@@ -83,6 +84,25 @@ class Numbers(unittest.TestCase):
         count = sum(len(array.values) for array in numbers.values())
         self.assertEqual(count, 3 * 64 + 5 * 6 * (64 * 64 + 64) + 64 * 2 + 2)
         self.assertLessEqual(max(numbers["blocks.4.mlp.output.weight"].values), 1 / 8)
+
+
+class Figure(unittest.TestCase):
+    DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+    def test_the_figure_is_that_of_the_table(self):
+        rows = rows_of_table((self.DOCS / "speed.md").read_text())
+        self.assertEqual((self.DOCS / "speed.svg").read_text(), draw(rows) + "\n")
+
+    def test_no_bar_is_drawn_twice_and_the_fastest_has_a_name(self):
+        rows = rows_of_table((self.DOCS / "speed.md").read_text())
+        self.assertEqual([(row["shape"], row["mechanism"]) for row in rows[:2]], [("40", "full"), ("40", "topk:5")])
+        for row in rows:
+            names, times = zip(*bars(row))
+            self.assertEqual(len(set(times)), len(times), row)
+            fastest = [name for name in names if "the fastest peer" in name]
+            self.assertEqual(len(fastest), 1, names)
+            self.assertEqual(dict(bars(row))[fastest[0]], min(row["variant_ms"].values()))
+            self.assertEqual(any(name.startswith("JAX") for name in names), row["shape"] == "40", "JAX was measured at length 40")
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
         "Prose stays.",
         "| [It is faster](faster.md) | **supported** (reduced runs only) | supported: even-pairs | 2 supported; 1 run, 1 not run |",
         "`topk:5 faster` | supported | learns in 5.0× fewer epochs",
-        "`banded:5 not faster` | supported | learns slower",
+        "`banded:5 not faster` | supported | needs at least",
         "| large | a large run | not run | about 123 core-hours. Too long. |",
         "`topk:5 flatter, without attention dropout` | supported | its loss is flatter",
         "`topk:5 flatter, with attention dropout` | (not supported) | its loss is steeper",

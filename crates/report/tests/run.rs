@@ -90,7 +90,7 @@ fn everything_is_written_beside_the_run() {
         "5 seeds are too few for a test, which needs 7",
         "What is expected of these mechanisms is",
         "The claim in words was not checked: this run differs",
-        "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns faster",
+        "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns in",
         "less accurate with all 5 seeds",
         "Changed compared with the experiment as written",
         "n = 5 seeds",
@@ -218,14 +218,16 @@ fn all_epochs_are_exported_in_long_form() {
     let scratch = scratch("export");
     let store = finished(&scratch.0);
     let frame = Frame::epochs(&store.read().unwrap().into());
-    assert_eq!(frame.len(), 3 * 5 * EPOCHS);
+    // The untrained model is epoch 0.
+    const ROWS: usize = EPOCHS + 1;
+    assert_eq!(frame.len(), 3 * 5 * ROWS);
     let column = |wanted: &str| &frame.columns.iter().find(|(name, _)| name == wanted).unwrap().1;
-    assert_eq!(column("mechanism").get(EPOCHS * 5), Value::Text("topk:5"));
+    assert_eq!(column("mechanism").get(ROWS * 5), Value::Text("topk:5"));
     assert_eq!(column("seed").get(0), Value::Integer(semfocus_core::study::SEEDS[0]));
-    assert_eq!([column("epoch").get(0), column("epoch").get(EPOCHS - 1)], [1, EPOCHS as u64].map(Value::Integer));
+    assert_eq!([column("epoch").get(0), column("epoch").get(EPOCHS)], [0, EPOCHS as u64].map(Value::Integer));
     // The first epoch at the target, as the curve says.
-    let Value::Number(before) = column("train_accuracy").get(8) else { panic!("no number") };
-    let Value::Number(after) = column("train_accuracy").get(9) else { panic!("no number") };
+    let Value::Number(before) = column("train_accuracy").get(9) else { panic!("no number") };
+    let Value::Number(after) = column("train_accuracy").get(10) else { panic!("no number") };
     assert!(before < 0.95 && after >= 0.95, "{before} {after}");
     // Both formats have the same values.
     let rows: Vec<serde_json::Map<String, serde_json::Value>> =
