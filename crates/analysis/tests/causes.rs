@@ -1,6 +1,6 @@
 //! Findings about the causes of a speed-up, on invented runs.
 
-use semfocus_analysis::evidence::causes::{CONTROLS, CauseFinding, Causes, EXPLANATIONS, Role, ShareFinding, rules};
+use semfocus_analysis::evidence::causes::{CONTROLS, CauseFinding, Causes, RULES, Role, ShareFinding, controls};
 use semfocus_analysis::evidence::claim::Answer;
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::{AnyName, Experiment, Request, study};
@@ -185,20 +185,22 @@ fn runs_without_controls_have_nothing_to_explain() {
 
 #[test]
 fn rules_are_about_controls_and_explanations_that_exist() {
-    for explanation in &EXPLANATIONS {
-        assert!(explanation.tests.iter().any(|test| test.handicap.is_none()), "{} can be judged", explanation.name);
-        for test in explanation.tests {
+    for explanation in &RULES.explanation {
+        assert!(explanation.tests().any(|(_, test)| test.handicap.is_none()), "{} can be judged", explanation.name);
+        for (_, test) in explanation.tests() {
             assert!(CONTROLS.iter().any(|control| control.name == test.control), "{}", test.control);
         }
     }
-    for control in &CONTROLS {
-        let mut tests = EXPLANATIONS.iter().flat_map(|explanation| explanation.tests);
-        let judges = tests.any(|test| test.control == control.name);
+    for control in CONTROLS.iter() {
+        let mut tests = RULES.explanation.iter().flat_map(|explanation| explanation.tests());
+        let judges = tests.any(|(_, test)| test.control == control.name);
         assert_eq!(judges, control.name != "antioracle", "{}", control.name);
     }
-    for (name, role, ..) in &rules::REQUIRED {
-        let explanation = EXPLANATIONS.iter().find(|explanation| explanation.name == *name).unwrap();
-        assert!(explanation.tests.iter().any(|test| test.role == *role && test.handicap.is_none()), "{name}");
+    for required in &RULES.required {
+        let explanation =
+            RULES.explanation.iter().find(|explanation| explanation.name == required.explanation).unwrap();
+        let mut tests = explanation.tests();
+        assert!(tests.any(|(role, test)| role == required.role && test.handicap.is_none()), "{}", required.explanation);
     }
 }
 
@@ -206,17 +208,17 @@ fn rules_are_about_controls_and_explanations_that_exist() {
 #[test]
 fn the_page_says_what_the_rules_are() {
     let page = include_str!("../../../docs/causes.md");
-    for control in &CONTROLS {
+    for control in CONTROLS.iter() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{}", control.name)));
         let row = row.unwrap_or_else(|| panic!("{} is missing", control.name));
         assert!(row.ends_with(&format!("| {} | {} |", control.does, control.isolates)), "{row}");
     }
-    for explanation in &EXPLANATIONS {
+    for explanation in &RULES.explanation {
         let row = page.lines().find(|line| line.starts_with(&format!("| {} |", explanation.name)));
         let row = row.unwrap_or_else(|| panic!("{} is missing", explanation.name));
         let side = |role: Role| -> String {
-            let tests = explanation.tests.iter().filter(|test| test.role == role);
-            let name = |test: &rules::Test| match test.handicap {
+            let tests = explanation.tests().filter(|(of, _)| *of == role);
+            let name = |(_, test): (Role, &controls::Test)| match test.handicap {
                 Some(_) => format!("(`{}`)", test.control),
                 None => format!("`{}`", test.control),
             };
@@ -225,13 +227,16 @@ fn the_page_says_what_the_rules_are() {
         let columns: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(
             columns[1..],
-            [explanation.because, &side(Role::Alone), &side(Role::Without)],
+            [explanation.because.as_str(), &side(Role::Alone), &side(Role::Without)],
             "{}",
             explanation.name
         );
     }
-    for (name, role, kept, otherwise) in &rules::REQUIRED {
+    for controls::Required { explanation, role, keeps, otherwise } in &RULES.required {
         let role = if *role == Role::Alone { "alone" } else { "without" };
-        assert!(page.contains(&format!("| *{name}*, {role}: {} | {otherwise} |", kept.name())), "{name}");
+        assert!(
+            page.contains(&format!("| *{explanation}*, {role}: {} | {otherwise} |", keeps.name())),
+            "{explanation}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Ready-made figures, one function for each. The caller adds title and caption.
 
 use crate::mark::{Band, End, Interpolation, Interval, Line, Mark, Points, Reference, Rule, Series, Slopes};
-use crate::style::Marker;
-use crate::{Axis, Figure, ONE_COLUMN, Panel, Sharing, TWO_COLUMNS};
+use crate::style::{Marker, Paint, Style};
+use crate::{Axis, Figure, ONE_COLUMN, Panel, Rgb, Sharing, TWO_COLUMNS};
 
 /// A median with a band from the lower to the upper quartile.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,9 +11,11 @@ pub struct Curve {
     pub x: Vec<f64>,
     /// Lower quartile, median and upper quartile at each `x`.
     pub quartiles: Vec<[f64; 3]>,
-    /// The single observations, each with one value for every `x`. If there are any, they are drawn as pale lines instead of
-    /// the band: quartiles of a few observations say little.
+    /// The single observations, each with one value for every `x`, NaN after its end. If there are any, they are drawn as pale
+    /// lines instead of the band: quartiles of a few observations say little. One or two are drawn instead of the median, too.
     pub lines: Vec<Vec<f64>>,
+    /// Where observations ended before the last `x`: each gets a marker.
+    pub ends: Vec<(f64, f64)>,
 }
 
 /// A row of panels that all show the same quantity.
@@ -67,39 +69,42 @@ pub fn curves(x_label: &str, measures: &[Measure<'_>]) -> Figure {
     Figure { share_x: Sharing::All, panels: measures.iter().map(panel).collect(), ..Figure::default() }
 }
 
-/// One row for each measure and one column for each group of series. A series without a group is drawn in all columns.
-pub fn curves_by_group<'a>(
-    x_label: &str,
-    measures: &[Measure<'a>],
-    group: impl Fn(&'a str) -> Option<&'a str>,
-) -> Figure {
-    let group_of = |curve: &'a Curve| group(&curve.series.name);
-    let mut groups: Vec<Option<&str>> = Vec::new();
-    for found in measures.iter().flat_map(|measure| measure.curves).map(group_of).filter(Option::is_some) {
-        if !groups.contains(&found) {
-            groups.push(found);
-        }
-    }
-    if groups.is_empty() {
-        groups.push(None);
-    }
-    let x = x_axis(x_label, measures);
-    let mut panels = Vec::new();
-    for (row, measure) in measures.iter().enumerate() {
-        for &column in &groups {
-            let members = measure.curves.iter().filter(|curve| group_of(curve).is_none_or(|own| Some(own) == column));
-            let title = column.filter(|_| row == 0).unwrap_or("");
-            panels.push(measure.panel(title, &x, members));
-        }
-    }
-    Figure {
-        width: if groups.len() == 1 { ONE_COLUMN } else { TWO_COLUMNS },
-        columns: groups.len(),
-        share_x: Sharing::All,
-        share_y: Sharing::Line,
-        panels,
-        ..Figure::default()
-    }
+/// One panel for each series but the baseline, which every panel shows in grey.
+pub fn curves_against(x_label: &str, measure: &Measure<'_>, baseline: &str) -> Figure {
+    let x = x_axis(x_label, std::slice::from_ref(measure));
+    let (grey, own) = against(measure.curves, baseline, |curve| &mut curve.series, |curve: &Curve| &curve.series);
+    let target = measure.target.as_ref().map(|(value, _)| (*value, String::new()));
+    let unlabelled = Measure { target, ..measure.clone() };
+    let panel = |(index, curve): (usize, &Curve)| {
+        let measure = if index == 0 { measure } else { &unlabelled };
+        measure.panel(&curve.series.name, &x, grey.iter().chain([curve]))
+    };
+    in_a_grid(own.into_iter().enumerate().map(panel).collect())
+}
+
+/// The series but the baseline, and the baseline in grey and without a name.
+fn against<'a, T: Clone>(
+    all: &'a [T],
+    baseline: &str,
+    series_mut: fn(&mut T) -> &mut Series,
+    series: fn(&T) -> &Series,
+) -> (Option<T>, Vec<&'a T>) {
+    let (found, own): (Vec<&T>, Vec<&T>) = all.iter().partition(|one| series(one).name == baseline);
+    let grey = found.first().map(|&found| {
+        let mut grey = found.clone();
+        let style = Style { paint: Paint::Colour(GREY), ..series(found).style };
+        *series_mut(&mut grey) = Series { name: String::new(), style };
+        grey
+    });
+    (grey, own)
+}
+
+/// Readable on white and on dark pages.
+const GREY: Rgb = Rgb(0x8c, 0x92, 0x9b);
+
+/// Small panels with the same axes, which need no legend because their titles say what they show.
+fn in_a_grid(panels: Vec<Panel>) -> Figure {
+    Figure { legend: false, ..small_multiples(panels.len().clamp(1, 4), panels) }
 }
 
 impl Measure<'_> {
@@ -137,7 +142,7 @@ pub fn curve_panel<'a>(
 ) -> Panel {
     let (mut marks, mut medians) = (Vec::new(), Vec::new());
     let interpolation = Interpolation::Linear;
-    for Curve { series, x, quartiles, lines } in curves {
+    for Curve { series, x, quartiles, lines, ends } in curves {
         let line = |values: &mut dyn Iterator<Item = f64>, pale: bool| {
             let points = x.iter().copied().zip(values).collect();
             Mark::Line(Line { series: series.clone(), points, interpolation, markers: !pale, pale })
@@ -146,10 +151,21 @@ pub fn curve_panel<'a>(
             let edges = x.iter().zip(quartiles).map(|(&x, &[low, _, high])| (x, low, high)).collect();
             marks.push(Mark::Band(Band { series: series.clone(), edges, interpolation }));
         }
-        // A single observation is its own median.
-        let single = lines.iter().filter(|_| lines.len() > 1);
-        marks.extend(single.map(|values| line(&mut values.iter().copied(), true)));
-        medians.push(line(&mut quartiles.iter().map(|quartiles| quartiles[1]), false));
+        // The median of two would be a third line that belongs to neither.
+        let (singles, is_summarised) = (lines.iter(), !(1..=2).contains(&lines.len()));
+        let drawn = singles.map(|values| line(&mut values.iter().copied(), is_summarised));
+        if is_summarised {
+            marks.extend(drawn)
+        } else {
+            medians.extend(drawn)
+        }
+        if is_summarised {
+            medians.push(line(&mut quartiles.iter().map(|quartiles| quartiles[1]), false));
+        }
+        if !ends.is_empty() {
+            let (points, labels) = (ends.clone(), Vec::new());
+            medians.push(Mark::Points(Points { series: series.clone(), points, marker: Some(Marker::Circle), labels }));
+        }
     }
     marks.append(&mut medians);
     Panel { title: title.to_owned(), x, y, height, marks }
@@ -157,25 +173,36 @@ pub fn curve_panel<'a>(
 
 /// Survival curves (Kaplan–Meier). Short strokes mark censored observations.
 pub fn survival(x_label: &str, y_label: &str, curves: &[Survival]) -> Figure {
+    Figure { panels: vec![survival_panel("", x_label, y_label, curves, curves)], ..Figure::default() }
+}
+
+/// The same with one panel for each series but the baseline, which every panel shows in grey.
+pub fn survival_against(x_label: &str, y_label: &str, curves: &[Survival], baseline: &str) -> Figure {
+    let (grey, own) = against(curves, baseline, |curve| &mut curve.series, |curve: &Survival| &curve.series);
+    let grey = grey.map(|grey| Survival { interval: Vec::new(), ..grey });
+    let panel = |curve: &Survival| {
+        let shown: Vec<Survival> = grey.iter().chain([curve]).cloned().collect();
+        Panel { height: 80.0, ..survival_panel(&curve.series.name, x_label, y_label, &shown, curves) }
+    };
+    in_a_grid(own.into_iter().map(panel).collect())
+}
+
+/// A panel of some of the curves, with an axis for all of them.
+fn survival_panel(title: &str, x_label: &str, y_label: &str, shown: &[Survival], all: &[Survival]) -> Panel {
     let mut marks = Vec::new();
     let interpolation = Interpolation::Steps;
-    for Survival { series, steps, interval, censored } in curves {
+    for Survival { series, steps, interval, censored } in shown {
         marks.push(Mark::Band(Band { series: series.clone(), edges: interval.clone(), interpolation }));
         let points = steps.clone();
         marks.push(Mark::Line(Line { series: series.clone(), points, interpolation, markers: true, pale: false }));
         let level = |time: f64| steps.iter().rev().find(|step| step.0 <= time).map_or(1.0, |step| step.1);
         let points = censored.iter().map(|&time| (time, level(time))).collect();
-        marks.push(Mark::Points(Points {
-            series: series.clone(),
-            points,
-            marker: Some(Marker::Stroke),
-            labels: Vec::new(),
-        }));
+        let (series, labels) = (series.clone(), Vec::new());
+        marks.push(Mark::Points(Points { series, points, marker: Some(Marker::Stroke), labels }));
     }
-    let times = curves.iter().flat_map(|curve| curve.steps.iter().map(|step| step.0).chain(curve.censored.clone()));
-    let x = whole_numbers(x_label, times.chain([0.0]));
-    let panel = Panel { title: String::new(), x, y: Axis::fraction(y_label), height: 120.0, marks };
-    Figure { panels: vec![panel], ..Figure::default() }
+    let times = all.iter().flat_map(|curve| curve.steps.iter().map(|step| step.0).chain(curve.censored.clone()));
+    let (x, y) = (whole_numbers(x_label, times.chain([0.0])), Axis::fraction(y_label));
+    Panel { title: title.to_owned(), x, y, height: 120.0, marks }
 }
 
 /// A forest plot: one row for each estimate, and a line where there is no effect.
@@ -218,17 +245,18 @@ fn interval_panel(title: &str, x: Axis, rules: Vec<Rule>, estimates: &[ForestRow
 }
 
 /// A slope chart: one panel for each series, one line for each pair. Infinite values are drawn in a strip at the top.
-pub fn slopes(label: &str, baseline: &str, series: &[Pairs]) -> Figure {
+pub fn slopes(label: &str, baseline: &Series, series: &[Pairs]) -> Figure {
     let values = || series.iter().flat_map(|pairs| pairs.pairs.iter().flat_map(|pair| [pair.0, pair.1]));
     let mut y = Axis::auto(label, values()).whole();
     if values().any(|value| value == f64::INFINITY) {
         y = y.with_beyond("not reached");
     }
     let panels = series.iter().map(|pairs| {
-        let slopes = Slopes { series: pairs.series.clone(), between: (0.0, 1.0), pairs: pairs.pairs.clone() };
+        let (series, from) = (pairs.series.clone(), baseline.style);
+        let slopes = Slopes { series, between: (0.0, 1.0), pairs: pairs.pairs.clone(), from };
         Panel {
             title: String::new(),
-            x: Axis::categories("", [baseline, pairs.series.name.as_str()]).with_limits(-0.35, 1.35),
+            x: Axis::categories("", [baseline.name.as_str(), pairs.series.name.as_str()]).with_limits(-0.35, 1.35),
             y: y.clone(),
             height: 120.0,
             marks: vec![Mark::Slopes(slopes)],

@@ -9,6 +9,7 @@ use crate::layout::{Bar, Layout, Placed};
 use crate::mark::{
     Band, Contours, End, Heatmap, Interpolation, Interval, Line, Mark, Points, Reference, Rule, Slopes, Spacing,
 };
+use crate::number::significant;
 use crate::shape::{averaged, draw_marker, simplified};
 use crate::style::{Filling, Paint, Style};
 use crate::svg::{Anchor, Canvas, Fill, Path, Rect, Stroke, Text};
@@ -115,6 +116,7 @@ impl Drawing<'_> {
             Mark::Interval(interval) => self.interval(interval),
             Mark::Slopes(slopes) => self.slope_markers(slopes),
             Mark::Rule(rule) => self.rule_label(rule),
+            Mark::Heatmap(map) if map.numbers => self.cell_numbers(map),
             Mark::Line(_) | Mark::Band(_) | Mark::Heatmap(_) | Mark::Contours(_) => {}
         }
     }
@@ -232,11 +234,13 @@ impl Drawing<'_> {
     }
 
     fn slope_markers(&mut self, slopes: &Slopes) {
-        let (left, right) = slopes.between;
-        let ends = slopes.pairs.iter().flat_map(|pair| [(left, pair.0), (right, pair.1)]);
-        for end in ends {
-            let filling = if end.1.is_finite() { Filling::Full } else { Filling::Hollow };
-            self.marker(end, &slopes.series, filling);
+        let Slopes { series, between: (left, right), pairs, from } = slopes;
+        let baseline = crate::Series { style: *from, ..series.clone() };
+        for &(one, other) in pairs {
+            for (end, series) in [((left, one), &baseline), ((right, other), series)] {
+                let filling = if end.1.is_finite() { Filling::Full } else { Filling::Hollow };
+                self.marker(end, series, filling);
+            }
         }
     }
 
@@ -364,6 +368,23 @@ impl Drawing<'_> {
         self.canvas.path(&empty, Fill::Paint(Paint::Ink, EMPTY), None);
         for (index, path) in &paths {
             self.canvas.path(path, Fill::Paint(Paint::Colour(map.colour_map.at(share_of(*index))), 1.0), None);
+        }
+    }
+
+    /// The value of each cell in its middle, where there is room for it.
+    fn cell_numbers(&mut self, map: &Heatmap) {
+        for (row, values) in map.rows.iter().enumerate() {
+            for (column, &value) in values.iter().enumerate() {
+                let Some(area) = self.cells(map, row, column..column + 1) else { continue };
+                let share = self.placed.bar.as_ref().and_then(|bar| colour_index(bar, value)).map(share_of);
+                let Some(colour) = share.map(|share| map.colour_map.at(share)) else { continue };
+                let (text, is_dark) = (significant(value, 3), colour.contrast(Rgb::WHITE) > colour.contrast(Rgb::INK));
+                if TICK.width(&text) + 2.0 <= area.width && TICK.capitals() + 2.0 <= area.height {
+                    let middle = (area.x + area.width / 2.0, area.y + area.height / 2.0 + TICK.capitals() / 2.0);
+                    let ink = if is_dark { Rgb::WHITE } else { Rgb::INK };
+                    self.write(&text, middle, Anchor::Middle, Paint::Colour(ink));
+                }
+            }
         }
     }
 

@@ -21,6 +21,7 @@
 //!     x: vec![1.0, 2.0],
 //!     quartiles: vec![[0.6, 0.7, 0.8], [0.4, 0.5, 0.6]],
 //!     lines: Vec::new(),
+//!     ends: Vec::new(),
 //! };
 //! let measure = Measure { axis: Axis::linear("training loss"), target: None, height: 95.0, curves: &[loss] };
 //! let figure = Figure { title: "Learning curves".to_owned(), ..curves("epoch", &[measure]) };
@@ -123,7 +124,8 @@ impl Figure {
     pub fn narrow(&self) -> Figure {
         // Panels with two names below them need little width.
         let is_named = |panel: &Panel| matches!(&panel.x.scale, Scale::Categories(names) if names.len() < 3);
-        let columns = if self.panels.iter().all(is_named) { self.columns.min(2) } else { 1 };
+        let is_many = self.panels.len() > 6 && self.columns > 2 && !self.share_colours;
+        let columns = if is_many || self.panels.iter().all(is_named) { self.columns.min(2) } else { 1 };
         let mut narrow = Figure { width: ONE_COLUMN, columns, hover: false, ..self.clone() };
         for (index, panel) in narrow.panels.iter_mut().enumerate().filter(|_| columns < self.columns) {
             if panel.colouring().is_some() {

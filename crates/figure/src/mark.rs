@@ -100,6 +100,8 @@ pub struct Slopes {
     pub between: (f64, f64),
     /// Left and right values. An infinite one is drawn hollow in the strip of [`Axis::beyond`].
     pub pairs: Vec<(f64, f64)>,
+    /// How the left values look; the right ones look like the series.
+    pub from: Style,
 }
 
 /// The position of a reference line.
@@ -133,6 +135,8 @@ pub struct Heatmap {
     /// Scale, limits, label and format of the colour bar.
     pub colours: Axis,
     pub colour_map: ColourMap,
+    /// Whether every cell shows its value in digits.
+    pub numbers: bool,
 }
 
 /// Contour lines of a surface. The labelled ticks of the colour bar get lines, too; these are thicker and carry their
@@ -171,6 +175,19 @@ impl Mark {
             Mark::Slopes(slopes) => Some(&slopes.series),
             Mark::Rule(_) | Mark::Heatmap(_) | Mark::Contours(_) => None,
         }
+    }
+
+    /// Gives the mark another style.
+    pub fn set_style(&mut self, of: impl Fn(&Series) -> Style) {
+        let series = match self {
+            Mark::Line(line) => &mut line.series,
+            Mark::Band(band) => &mut band.series,
+            Mark::Points(points) => &mut points.series,
+            Mark::Interval(interval) => &mut interval.series,
+            Mark::Slopes(slopes) => &mut slopes.series,
+            Mark::Rule(_) | Mark::Heatmap(_) | Mark::Contours(_) => return,
+        };
+        series.style = of(series);
     }
 
     pub(crate) fn colouring(&self) -> Option<Colouring<'_>> {

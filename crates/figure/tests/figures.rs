@@ -110,8 +110,8 @@ fn long_names_are_made_to_fit() {
     );
     let pairs: Vec<Pairs> =
         names.iter().map(|name| Pairs { series: series(name), pairs: vec![(1.0, f64::INFINITY)] }).collect();
-    assert_readable("slopes", &slopes("epochs", "full", &pairs));
-    assert_readable("slopes", &slopes("epochs", long, &pairs[..2]));
+    assert_readable("slopes", &slopes("epochs", &series("full"), &pairs));
+    assert_readable("slopes", &slopes("epochs", &series(long), &pairs[..2]));
     let curves: Vec<Curve> = names
         .iter()
         .map(|name| Curve {
@@ -119,6 +119,7 @@ fn long_names_are_made_to_fit() {
             x: vec![1.0, 2.0],
             quartiles: vec![[0.1, 0.2, 0.3]; 2],
             lines: Vec::new(),
+            ends: Vec::new(),
         })
         .collect();
     let mut figure = compact_curves(&curves, &curves);
@@ -167,6 +168,7 @@ fn many_series_wrap_the_legend() {
             x: vec![1.0, 50.0],
             quartiles: vec![[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]],
             lines: Vec::new(),
+            ends: Vec::new(),
         })
         .collect();
     let figure = compact_curves(&curves, &curves);
@@ -280,8 +282,8 @@ fn a_page_has_room_and_a_phone_has_little() {
         assert_eq!(narrow.width, ONE_COLUMN, "{name}");
         assert!(wide.panels.len() == figure.panels.len() && narrow.panels.len() == figure.panels.len(), "{name}");
     }
-    let by_group = samples::extended().narrow();
-    assert_eq!((by_group.columns, by_group.panels[7].title.as_str()), (1, "block"), "below the column of this title");
+    let many = samples::extended().narrow();
+    assert_eq!((many.columns, many.panels[19].title.as_str()), (2, "topp:0.9"), "one panel for each control");
     assert_eq!(samples::sharpening().wide().width, 500.0);
 }
 
@@ -329,7 +331,7 @@ fn every_mark(values: &[f64]) -> Vec<Mark> {
     let rule = |at| Mark::Rule(Rule { at, label: "rule".to_owned() });
     let heat = |colours, x| {
         let rows = vec![values.to_vec(), Vec::new()];
-        Mark::Heatmap(Heatmap { rows, x, y: x, colours, colour_map: ColourMap::Sequential })
+        Mark::Heatmap(Heatmap { rows, x, y: x, colours, colour_map: ColourMap::Sequential, numbers: true })
     };
     let contours = |colours| {
         let rows = vec![values.to_vec(), values.iter().rev().copied().collect(), Vec::new()];
@@ -356,7 +358,7 @@ fn every_mark(values: &[f64]) -> Vec<Mark> {
         }),
         interval(End::At(first), End::Open),
         interval(End::Open, End::At(first)),
-        Mark::Slopes(Slopes { series: series(), between: (first, last), pairs: points }),
+        Mark::Slopes(Slopes { series: series(), between: (first, last), pairs: points, from: series().style }),
         rule(Reference::X(first)),
         rule(Reference::Y(first)),
         rule(Reference::Diagonal),
@@ -435,12 +437,18 @@ fn empty_figures_are_figures() {
     ];
     let empty = LipschitzCurve {
         percentile: 50.0,
-        curve: Curve { series: series("full"), x: vec![1.0], quartiles: vec![], lines: vec![vec![], vec![1.0]] },
+        curve: Curve {
+            series: series("full"),
+            x: vec![1.0],
+            quartiles: vec![],
+            lines: vec![vec![], vec![1.0]],
+            ends: Vec::new(),
+        },
     };
     for figure in [
         compact_curves(&[], &[]),
         intervals(Axis::times(""), 1.0, &[]),
-        slopes("", "full", &[]),
+        slopes("", &series("full"), &[]),
         survival("", "", &[gone]),
         contours(&[]),
         contours(&surfaces),
@@ -487,7 +495,7 @@ fn drawings_stay_as_they_were_looked_at() {
     let surfaces = [samples::valley("full", 1.0, 5), samples::diverged("topk:5", 5)];
     insta::assert_snapshot!("contours", contours(&surfaces).svg(Background::Page));
     insta::assert_snapshot!("surface-heat", heat_maps(&surfaces).svg(Background::White));
-    insta::assert_snapshot!("slopes", slopes("epochs to 95 %", "full", &pairs).svg(Background::White));
+    insta::assert_snapshot!("slopes", slopes("epochs to 95 %", &series("full"), &pairs).svg(Background::White));
 }
 
 /// The text of a horizontal line stands at its right end, or where fewer points of curves lie.

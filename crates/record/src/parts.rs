@@ -12,9 +12,7 @@ use crate::findings::{Finding, STANDING_RULE, Standing, findings};
 use crate::ledger::{ClaimEntry, Ledger, RunEntry};
 use crate::results::RecordedResult;
 use semfocus_report::export::Markdown;
-use semfocus_report::pictures::Picture;
-use semfocus_report::table::Table;
-use semfocus_report::{causes, pictures, regions, surface, tables, theory};
+use semfocus_report::{Contents, regions};
 
 /// In place of the name of a run: figures that need no run.
 const THEORY: &str = "theory";
@@ -23,17 +21,11 @@ const THEORY: &str = "theory";
 const PARTS: &str =
     "claims, rule, runs, verdict CLAIM, findings CLAIM, provenance CLAIM, figure RUN NAME, table RUN NAME";
 
-/// Figures and tables of a run.
-struct Drawn {
-    pictures: Vec<Picture>,
-    tables: Vec<Table>,
-}
-
 /// Makes parts, and remembers the figures that they show.
 pub(crate) struct PageParts<'a> {
     ledger: &'a Ledger,
     runs: &'a BTreeMap<String, RecordedRun>,
-    drawn: BTreeMap<String, Drawn>,
+    drawn: BTreeMap<String, Contents>,
     figures: BTreeMap<String, String>,
     /// What every run that was made says about each of its claims: ids of the claim and names of the run.
     findings: BTreeMap<(&'a str, &'a str), Vec<Finding>>,
@@ -274,8 +266,8 @@ impl<'a> PageParts<'a> {
             return Ok(missing);
         }
         let drawn = self.drawn(run);
-        let picture = drawn.pictures.iter().find(|picture| picture.name == name).ok_or_else(|| {
-            let names: Vec<&str> = drawn.pictures.iter().map(|picture| picture.name.as_str()).collect();
+        let picture = drawn.all_pictures().find(|picture| picture.name == name).ok_or_else(|| {
+            let names: Vec<&str> = drawn.all_pictures().map(|picture| picture.name.as_str()).collect();
             format!("`{run}` has no figure `{name}`; it has {}", names.join(", "))
         })?;
         let file = format!("{run}-{name}.svg");
@@ -291,8 +283,8 @@ impl<'a> PageParts<'a> {
             return Ok(missing);
         }
         let drawn = self.drawn(run);
-        let table = drawn.tables.iter().find(|table| table.name == name).ok_or_else(|| {
-            let names: Vec<&str> = drawn.tables.iter().map(|table| table.name).collect();
+        let table = drawn.all_tables().find(|table| table.name == name).ok_or_else(|| {
+            let names: Vec<&str> = drawn.all_tables().map(|table| table.name).collect();
             format!("`{run}` has no table `{name}`; it has {}", names.join(", "))
         })?;
         Ok(format!("{}\n*{}*", Markdown::rows(table), table.caption))
@@ -308,28 +300,18 @@ impl<'a> PageParts<'a> {
         Ok(Some(format!("*Not run: {}. `{}`, {}*", entry.asked, entry.command(), not_run(entry))))
     }
 
-    fn drawn(&mut self, run: &str) -> &Drawn {
+    fn drawn(&mut self, run: &str) -> &Contents {
         let runs = self.runs;
         self.drawn.entry(run.to_owned()).or_insert_with(|| match runs.get(run) {
-            Some(run) => draw(run),
-            None => Drawn { pictures: regions::pictures(), tables: Vec::new() },
+            Some(run) => Contents::new(&run.evidence),
+            None => Contents {
+                pictures: Vec::new(),
+                tables: Vec::new(),
+                sections: Vec::new(),
+                regions: regions::pictures(),
+            },
         })
     }
-}
-
-fn draw(run: &RecordedRun) -> Drawn {
-    let evidence = &run.evidence;
-    let sections: Vec<_> = causes::section(evidence)
-        .into_iter()
-        .chain(theory::section(evidence))
-        .chain(surface::section(evidence))
-        .collect();
-    let (mut all_pictures, mut all_tables) = (pictures::pictures(evidence), tables::tables(evidence));
-    for section in sections {
-        all_pictures.extend(section.pictures);
-        all_tables.extend(section.tables);
-    }
-    Drawn { pictures: all_pictures, tables: all_tables }
 }
 
 /// Seeds, epochs, and the target if it is not the usual one.

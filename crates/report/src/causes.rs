@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::causes::{CAUSES_RULE, CauseFinding, Causes, Group, Judged, MeasuredControl};
-use semfocus_analysis::evidence::claim::Answer;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::stats::{Bounded, Interval};
 use semfocus_figure::charts::{self, ForestRow};
 use semfocus_figure::{Axis, End, Reference, Rule, Series};
 
+use crate::page::verdict::answer;
 use crate::palette;
 use crate::pictures::{Picture, picture, target_words};
 use crate::section::Section;
@@ -17,9 +17,15 @@ use crate::table::{MISSING, Table, decimals, with_interval};
 /// Shares that the figure shows; what lies outside is drawn as an arrow.
 const SHOWN: (f64, f64) = (-0.75, 1.75);
 
-/// None if the run has no controls.
+/// A run with this number of controls was made to explain a speed-up.
+const MEANT: usize = 3;
+
+/// None if the run has no controls, or nothing that they could explain.
 pub fn section(evidence: &Evidence) -> Option<Section> {
+    // Without a speed-up there is nothing to explain, unless the run was made for it.
+    let is_meant = |causes: &&Causes| causes.controls.iter().filter(|of| of.control.is_enough()).count() >= MEANT;
     let all = evidence.causes();
+    all.iter().find(|causes| causes.no_shares.is_none() || is_meant(causes))?;
     let first = all.first()?;
     let is_grid = evidence.points.len() > 1;
     let pictures = all.iter().enumerate().filter_map(|(index, causes)| {
@@ -41,11 +47,6 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
 
 fn findings(causes: &Causes) -> Markup {
     let claim = &causes.claim;
-    let class = match claim.answer {
-        Answer::Supported => "good",
-        Answer::NotSupported => "bad",
-        Answer::Undecided => "",
-    };
     let of_finding = |finding: CauseFinding| match finding {
         CauseFinding::Supported | CauseFinding::Part | CauseFinding::OneOfSeveral => "good",
         CauseFinding::Excluded => "bad",
@@ -54,7 +55,7 @@ fn findings(causes: &Causes) -> Markup {
     html! {
         @if !causes.point.is_empty() { h3 { (point_name(&causes.point)) } }
         p class="claim" { "“" (claim.claim) "”" }
-        p { b { "The controls say: " span class=(class) { (claim.answer.name()) } "." } " " (claim.reason) "." }
+        p { b { "The controls say: " (answer(claim.answer)) "." } " " (claim.reason) "." }
         @if causes.no_shares.is_none() {
             ul class="verdicts" {
                 @for Judged { explanation, because, finding, words, .. } in &causes.explanations {
@@ -167,7 +168,7 @@ fn table(evidence: &Evidence, all: &[Causes]) -> Table {
         .data("share_high", |row| high(row.measured.share_interval))
         .text("keeps", "keeps", |row| row.measured.kept.name())
         .text("of", "of", |row| row.causes.reference.clone())
-        .text("isolates", "isolates", |row| row.measured.control.isolates)
+        .text("isolates", "isolates", |row| row.measured.control.isolates.clone())
         .programs_only()
         .at_points(evidence, |row| &row.causes.point)
 }

@@ -1,5 +1,6 @@
 //! Named columns of one type each: what a table or a run is to other programs.
 
+use semfocus_core::Metric;
 use semfocus_store::{CurvePoint, RunData, TrialData};
 
 /// The values of a column, None where one is missing.
@@ -92,12 +93,9 @@ impl Frame {
             ("seed", integer(|(trial, _)| trial.entry.seed)),
             ("state", text(&|trial| trial.state.name().to_owned())),
             ("epoch", integer(|(_, point)| point.epoch as u64)),
-            ("train_loss", number(|point| Some(point.metrics.train_loss))),
-            ("train_accuracy", number(|point| Some(point.metrics.train_accuracy))),
-            ("heldout_loss", number(|point| Some(point.metrics.heldout_loss))),
-            ("heldout_accuracy", number(|point| Some(point.metrics.heldout_accuracy))),
-            ("seconds", number(|point| point.seconds)),
         ]);
+        columns.extend(Metric::of_quality().map(|info| (info.name, number(&|point| Some(point.metrics[info.metric])))));
+        columns.push(("seconds", number(&|point| point.seconds)));
         columns.into_iter().collect()
     }
 

@@ -4,7 +4,8 @@ use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_figure::{Axis, ColourMap, Figure, Heatmap, Mark, Panel, TWO_COLUMNS};
 
-use crate::pictures::{Picture, picture};
+use crate::pictures::{Picture, picture, target_words};
+use crate::table::setting_name;
 
 /// The time to the target as colour, one row for each mechanism and one column for each point. None without a grid, or if nothing
 /// reached the target.
@@ -38,6 +39,7 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
             y: (0.0, lines),
             colours: Axis::log(&format!("{} to target", unit.name())).with_limits(lowest, max.max(1.5 * lowest)),
             colour_map: ColourMap::Sequential,
+            numbers: true,
         })],
     };
     let points: Vec<String> = evidence.points.iter().map(|point| point_name(&point.point)).collect();
@@ -48,7 +50,7 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
             "Median over seeds of the {} to {}; grey where the median trial has not reached it. Columns from left to right: \
              {}.",
             unit.name(),
-            evidence.goal,
+            target_words(evidence.goal),
             points.join("; ")
         ),
         Figure { width: TWO_COLUMNS, panels: vec![panel], legend: false, ..Figure::default() },
@@ -57,7 +59,7 @@ pub(crate) fn map(evidence: &Evidence) -> Option<Picture> {
 
 /// The settings that vary over the grid.
 fn axes_name(evidence: &Evidence) -> String {
-    let name = |(path, _): &(String, String)| path.rsplit('.').next().unwrap_or(path).replace('_', " ");
+    let name = |(path, _): &(String, String)| setting_name(path);
     let first = evidence.points.first().map_or(&[][..], |point| &point.point);
     first.iter().map(name).collect::<Vec<_>>().join(", ")
 }

@@ -3,6 +3,7 @@
 //! | to find | look in |
 //! |---|---|
 //! | everything, written into a run's folder: `report.html`, `figures/`, `tables/` | [`write()`] |
+//! | all that a report has | [`contents`] |
 //! | the figures of a run | [`pictures`] |
 //! | the style of a mechanism in all figures | [`palette`] |
 //! | the tables | [`tables`] |
@@ -20,6 +21,7 @@
 #![allow(missing_docs, reason = "a name that says everything needs no comment")]
 
 pub mod causes;
+pub mod contents;
 pub mod export;
 pub mod frame;
 mod grid;
@@ -34,4 +36,5 @@ pub mod tables;
 pub mod theory;
 mod write;
 
+pub use contents::Contents;
 pub use write::{ReportError, Written, write};

@@ -87,6 +87,29 @@ pub fn style(mechanism: &str) -> Style {
     }
 }
 
+/// The styles of the mechanisms of a run, of which no two have the same colour, marker and dash: where two would, the later one gets
+/// the next marker, or dash, that is free.
+pub fn distinct(mechanisms: &[String]) -> Vec<(&str, Style)> {
+    let mut found: Vec<(&str, Style)> = Vec::new();
+    for mechanism in mechanisms {
+        let wanted = style(mechanism);
+        let dashes = std::iter::once(wanted.dash.length).chain(DASHES);
+        let others = dashes.flat_map(|length| {
+            let markers = FAMILIES.iter().map(|family| family.marker).chain(OTHER_MARKERS);
+            markers.map(move |marker| Style { marker, dash: Dash { length, ..wanted.dash }, ..wanted })
+        });
+        let is_free = |one: &Style| {
+            let is_like = |(_, other): &(&str, Style)| {
+                (one.paint, one.marker, one.dash) == (other.paint, other.marker, other.dash)
+            };
+            !found.iter().any(is_like)
+        };
+        let style = std::iter::once(wanted).chain(others).find(is_free).unwrap_or(wanted);
+        found.push((mechanism, style));
+    }
+    found
+}
+
 /// The background of a dark page.
 const DARK_PAGE: Rgb = Rgb(0x16, 0x18, 0x1c);
 /// WCAG asks for a contrast of 3 for graphics; this is slightly more.
@@ -102,11 +125,6 @@ fn readable(lightness: f64, chroma: f64, hue: f64, background: Rgb, contrast: f6
         lightness += step;
     }
     Rgb::from_oklch(lightness, chroma, hue)
-}
-
-/// The family of a mechanism: its name up to the colon or the plus sign, or all of it if there are several.
-pub fn family(mechanism: &str) -> &str {
-    MechanismName::parse(mechanism).family
 }
 
 struct MechanismName<'a> {
@@ -251,10 +269,26 @@ mod tests {
     }
 
     #[test]
+    fn all_mechanisms_of_a_run_differ() {
+        // All controls of `causes`, and more mechanisms of one unknown family than there are markers.
+        let controls = "full topk:5 oracle:5 antioracle:5 bottomk:5 fixedk:5 banded:5 block:5 randomk:5 shuffledk:5 hashk:5 frozenk:5 \
+                        stk:5 gradk:5 maskedk:5 temperature:entropy=5 ssmax matchedgrad:5 sparsemax entmax topp:0.9";
+        let mut names: Vec<String> = controls.split(' ').map(str::to_owned).collect();
+        names.extend((0..30).map(|index| format!("mine{index}:5")));
+        let styles = distinct(&names);
+        assert_eq!(styles[1], ("topk:5", style("topk:5")), "the first keeps its own");
+        for (index, (name, one)) in styles.iter().enumerate() {
+            for (other_name, other) in &styles[..index] {
+                let is_alike = (one.paint, one.marker, one.dash) == (other.paint, other.marker, other.dash);
+                assert!(!is_alike, "{name} looks like {other_name}");
+            }
+        }
+    }
+
+    #[test]
     fn names_are_taken_apart() {
-        assert_eq!(family("block:9+g3"), "block");
-        assert_eq!(family("mine"), "mine");
-        assert_eq!(family("mine+g2"), "mine");
+        let family = |name| MechanismName::parse(name).family;
+        assert_eq!(["block:9+g3", "mine", "mine+g2"].map(family), ["block", "mine", "mine"]);
         assert_eq!([2, 3, 4, 5, 8, 9, 16, 17, 33, 1000].map(level), [0, 1, 1, 2, 2, 3, 3, 4, 5, 5]);
         assert_eq!(style("topk:5").dash, Dash::SOLID);
         assert_eq!(style("banded:5+g1").dash.pattern(), [13.0, 2.2, 1.3, 2.2]);

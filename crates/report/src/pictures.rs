@@ -10,10 +10,12 @@ use semfocus_figure::charts::{self, Curve, ForestRow, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
 use semfocus_store::{State, TrialData};
 
+pub(crate) use semfocus_analysis::evidence::target::{target_value, target_words};
+
 use crate::palette;
 
-/// Runs with more mechanisms also get learning curves with one column for each family.
-const CROWDED: usize = 5;
+/// Mechanisms that can be told apart in one panel.
+const OVERLAID: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -44,7 +46,7 @@ const MIN_FOR_BANDS: usize = 5;
 /// What the lines and bands of curves over this many seeds are.
 pub(crate) fn spread(counts: impl Iterator<Item = usize> + Clone) -> &'static str {
     match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
-        (_, 0 | 1) => "Each line is one trial.",
+        (_, 0..=2) => "Each line is one trial.",
         (_, max) if max < MIN_FOR_BANDS => "Lines are medians over seeds; pale lines are the single seeds.",
         (min, _) if min >= MIN_FOR_BANDS => {
             "Lines are medians over seeds; bands extend from the lower to the upper quartile."
@@ -64,30 +66,44 @@ pub(crate) fn over_seeds(series: Series, x: Vec<f64>, seeds: Vec<Vec<f64>>) -> C
     };
     let quartiles = (0..x.len()).map(at).collect();
     let lines = if seeds.len() < MIN_FOR_BANDS { seeds } else { Vec::new() };
-    Curve { series, x, quartiles, lines }
+    Curve { series, x, quartiles, lines, ends: Vec::new() }
+}
+
+/// Curves of several quantities over the same x axis: one figure with a panel for each of them. With more mechanisms than one panel
+/// can show, one figure for each quantity, with a panel for each mechanism.
+pub(crate) fn curve_pictures(name: &str, title: &str, caption: &str, x: &str, measures: &[Measure]) -> Vec<Picture> {
+    if measures.iter().all(|measure| measure.curves.len() <= OVERLAID) {
+        let quantities: Vec<&str> = measures.iter().map(|measure| quantity(&measure.axis)).collect();
+        let caption = format!("From top to bottom: {}, by {x}. {caption}", quantities.join(", "));
+        return vec![picture(name, title, caption, charts::curves(x, measures))];
+    }
+    let of_measure = |(index, measure): (usize, &Measure)| {
+        let quantity = quantity(&measure.axis);
+        let file = format!("{name}-{}", slug(quantity));
+        picture(
+            if index == 0 { name } else { &file },
+            &format!("{title}: {quantity}"),
+            format!("One panel for each mechanism: {quantity}, by {x}; full attention in grey. {caption}"),
+            charts::curves_against(x, &Measure { height: measure.height.min(70.0), ..measure.clone() }, BASELINE),
+        )
+    };
+    measures.iter().enumerate().filter(|(_, measure)| !measure.curves.is_empty()).map(of_measure).collect()
+}
+
+/// A quantity in the name of a file.
+fn slug(quantity: &str) -> String {
+    quantity.replace(['(', ')'], "").replace("held-out", "heldout").replace(' ', "-").to_lowercase()
+}
+
+/// What an axis shows, without its unit.
+fn quantity(axis: &Axis) -> &str {
+    axis.label.trim_end_matches(" (%)")
 }
 
 /// What curves show, the quantity of the target first.
 fn shown_metrics(goal: Goal) -> Vec<Metric> {
     let others = [Metric::TrainAccuracy, Metric::TrainLoss, Metric::HeldoutAccuracy];
     std::iter::once(goal.metric).chain(others.into_iter().filter(|metric| *metric != goal.metric)).collect()
-}
-
-/// A target in words: `a training accuracy of 95 %`.
-pub(crate) fn target_words(goal: Goal) -> String {
-    format!("a {} of {}", goal.metric.info().words, target_value(goal))
-}
-
-fn target_value(goal: Goal) -> String {
-    match round(100.0 * goal.value) {
-        percent if goal.metric.info().is_share => format!("{percent} %"),
-        _ => round(goal.value).to_string(),
-    }
-}
-
-/// Without the digits that multiplying by 100 adds.
-fn round(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }
 
 /// A row of panels that show a metric. That of the target gets a line.
@@ -141,45 +157,34 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
     let n = seeds_text(point.mechanisms.iter().map(|mechanism| mechanism.seeds));
     let counts = point.mechanisms.iter().map(|mechanism| comparable(point, &mechanism.mechanism).len());
     let (in_curves, spread) = (seeds_text(counts.clone()), spread(counts));
-    let held = if is_any_stopped(point) { " A trial that stopped at its target keeps its last value." } else { "" };
+    let stopped = if is_any_stopped(point) {
+        " Where trials stopped at the target, the lines of the single seeds end in a dot, and the median ends with the first of them."
+    } else {
+        ""
+    };
     let left_out = if has_diverged(point) { " Trials that diverged are left out." } else { "" };
     let (task, target) = (task_of(evidence), target_words(goal));
-    let names: Vec<&str> = all.iter().map(|(metric, _)| metric.info().words).collect();
-    let mut pictures = vec![picture(
-        "curves",
-        "Learning curves",
-        format!(
-            "From top to bottom: {}, by {}, on {task}, {in_curves}. The dashed line is the target, {target}. \
-             {spread}{held}{left_out}",
-            names.join(", "),
-            unit.singular()
-        ),
-        charts::curves(unit.singular(), &measures),
-    )];
-    if point.mechanisms.len() > CROWDED {
-        pictures.push(picture(
-            "curves-by-mechanism",
-            "Learning curves by mechanism",
-            format!(
-                "The same with one column for each mechanism in all its sizes, and full attention in every column; {task}, \
-                 {in_curves}. {spread}{held}{left_out}"
-            ),
-            charts::curves_by_group(unit.singular(), &measures, |name| (name != BASELINE).then(|| palette::family(name))),
-        ));
-    }
+    let caption =
+        format!("On {task}, {in_curves}. The dashed line is the target, {target}. {spread}{stopped}{left_out}");
+    let mut pictures = curve_pictures("curves", "Learning curves", &caption, unit.singular(), &measures);
     if !is_any_reached(evidence) {
         return pictures;
     }
     let survivals: Vec<Survival> = point.mechanisms.iter().filter(|m| m.seeds > 0).map(|m| survival(m, unit)).collect();
+    let (x, y) = (unit.singular(), "target not reached");
+    let (survival_chart, grey) = match survivals.len() {
+        0..=OVERLAID => (charts::survival(x, y, &survivals), ""),
+        _ => (charts::survival_against(x, y, &survivals, BASELINE), " Full attention in grey."),
+    };
     pictures.push(picture(
         "survival",
         "Trials that have not reached the target",
         format!(
             "Share of trials that have not reached {target}, by {} (Kaplan–Meier), on {task}, {n}. Bands are pointwise 95 % \
-             intervals; strokes mark trials that ended without reaching it.",
+             intervals; strokes mark trials that ended without reaching it.{grey}",
             unit.singular()
         ),
-        charts::survival(unit.singular(), "target not reached", &survivals),
+        survival_chart,
     ));
     let estimates: Vec<ForestRow> =
         point.mechanisms.iter().filter_map(|m| estimate(point, &m.mechanism, m.mechanism.clone())).collect();
@@ -212,7 +217,7 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
                 "The {} to {target} with full attention and with each mechanism; one line for each seed, {n}.{never}",
                 unit.name()
             ),
-            charts::slopes(&format!("{} to the target", unit.name()), BASELINE, &slopes),
+            charts::slopes(&format!("{} to the target", unit.name()), &palette::series(BASELINE), &slopes),
         ));
     }
     pictures
@@ -240,7 +245,7 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         let capitalised = words[..1].to_uppercase() + &words[1..];
         let line = if metric == goal.metric { " The dashed line is the target." } else { "" };
         pictures.push(picture(
-            &format!("grid-{}", words.replace("held-out", "heldout").replace(' ', "-")),
+            &format!("grid-{}", slug(words)),
             &format!("{capitalised} over the grid"),
             format!("{capitalised} on {task}, one panel for each point of the grid, {n} at each.{line} {spread}"),
             charts::small_multiples(panels.len().clamp(1, 4), panels),
@@ -275,15 +280,9 @@ fn speedup_axis(unit: Unit) -> Axis {
     Axis::times(&format!("speed-up in {}", unit.name()))
 }
 
-/// A mechanism at a point of the grid: `topk:3, relu`. Numbers are told with the name of their setting.
+/// A mechanism at a point of the grid: `topk:3, activation = relu`.
 pub(crate) fn at_point(mechanism: &str, point: &[(String, String)]) -> String {
-    let mut name = mechanism.to_owned();
-    for (path, value) in point {
-        let is_number = value.parse::<f64>().is_ok() || matches!(value.as_str(), "true" | "false");
-        let setting = path.rsplit('.').next().unwrap_or(path).replace('_', " ");
-        name += &if is_number { format!(", {setting} {value}") } else { format!(", {value}") };
-    }
-    name
+    if point.is_empty() { mechanism.to_owned() } else { format!("{mechanism}, {}", point_name(point)) }
 }
 
 fn task_of(evidence: &Evidence) -> String {
@@ -315,24 +314,35 @@ pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Ve
 }
 
 /// A metric over the seeds of a mechanism, from the first recorded epoch (0, the untrained model, or 1) to the last that all of
-/// its trials have. A trial that stopped at its target keeps its last value.
+/// its trials have. Where trials stopped at their target, every trial is drawn to its own end, and the median as far as all go.
 pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit: Unit) -> Option<Curve> {
     let trials = comparable(point, mechanism);
-    let last_of = |trial: &TrialData| trial.curve.last().map(|point| point.epoch);
-    let longest = point.trials.iter().filter_map(|observed| last_of(&observed.trial)).max()?;
+    let last_of = |trial: &TrialData| trial.curve.last().map_or(0, |point| point.epoch);
     let is_stopped = |trial: &&&TrialData| trial.state == State::Stopped;
-    let shortest = trials.iter().filter(|trial| !is_stopped(trial)).filter_map(|trial| last_of(trial)).min();
+    let common = trials.iter().map(|trial| last_of(trial)).min()?;
+    let last = match trials.iter().filter(is_stopped).count() {
+        0 => common,
+        _ => trials.iter().map(|trial| last_of(trial)).max()?,
+    };
     let first = trials.iter().filter_map(|trial| Some(trial.curve_from_start().next()?.epoch)).max()?;
-    let epochs = first..=shortest.unwrap_or(longest);
-    let of_trial = |trial: &&TrialData| {
+    let epochs = first..=last;
+    let of_trial = |trial: &&TrialData| -> Vec<f64> {
         let shown = trial.curve_from_start().skip_while(|point| point.epoch < first);
         let values: Vec<f64> = shown.map(|point| point.metrics[metric]).collect();
-        let value = |index: usize| values.get(index).or(values.last()).copied();
-        epochs.clone().map(|epoch| value(epoch - first).unwrap_or(f64::NAN)).collect()
+        epochs.clone().map(|epoch| values.get(epoch - first).copied().unwrap_or(f64::NAN)).collect()
     };
-    let seeds = trials.iter().map(of_trial).collect();
-    let x = epochs.map(|epoch| unit.count(epoch as f64)).collect();
-    Some(over_seeds(palette::series(mechanism), x, seeds))
+    let seeds: Vec<Vec<f64>> = trials.iter().map(of_trial).collect();
+    let x: Vec<f64> = epochs.clone().map(|epoch| unit.count(epoch as f64)).collect();
+    let mut curve = over_seeds(palette::series(mechanism), x, seeds.clone());
+    if last > common || trials.iter().any(|trial| trial.state == State::Stopped) {
+        curve.quartiles.iter_mut().skip(common + 1 - first).for_each(|quartiles| *quartiles = [f64::NAN; 3]);
+        let ends = trials.iter().filter(is_stopped).filter_map(|trial| {
+            let end = trial.curve.last()?;
+            Some((unit.count(end.epoch as f64), end.metrics[metric]))
+        });
+        (curve.ends, curve.lines) = (ends.collect(), seeds);
+    }
+    Some(curve)
 }
 
 fn survival(mechanism: &MechanismEvidence, unit: Unit) -> Survival {

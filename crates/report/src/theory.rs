@@ -8,8 +8,8 @@ use semfocus_analysis::theory::lipschitz::{LayerProfile, Profile};
 use semfocus_analysis::theory::pairs::{PREDICTION_RULE, Pair, PairAt, Row, pairs};
 use semfocus_core::Metric;
 use semfocus_core::study::seed_name;
-use semfocus_figure::charts::{self, Curve, curve_panel};
-use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, Sharing, significant};
+use semfocus_figure::charts::{self, Curve, Measure, curve_panel};
+use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, significant};
 use semfocus_store::records::{LayerNorms, ProbeRecord, Relevance, Summary};
 
 use crate::page::finding_list;
@@ -26,7 +26,7 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
     evidence.trials().find(|observed| !observed.trial.probes.is_empty())?;
     let pairs = pairs(evidence);
     let mut pictures = match &evidence.points[..] {
-        [point] => scores_picture(point, &pairs).into_iter().collect(),
+        [point] => scores_pictures(point, &pairs),
         points => conditions_pictures(points, &pairs),
     };
     pictures.extend(prediction_picture(evidence, &pairs));
@@ -165,15 +165,15 @@ fn curve_over_seeds<T>(
         .then(|| pictures::over_seeds(palette::series(mechanism), x, (0..seeds.len()).map(of_seed).collect()))
 }
 
-/// Dispersion, separation and the left-hand sides below the learning curves; None unless something was probed twice.
-fn scores_picture(point: &PointEvidence, pairs: &[Pair]) -> Option<Picture> {
+/// Dispersion, separation and the left-hand sides below the learning curves; none unless something was probed twice.
+fn scores_pictures(point: &PointEvidence, pairs: &[Pair]) -> Vec<Picture> {
     let mechanisms: Vec<&str> = point.mechanisms.iter().map(|mechanism| mechanism.mechanism.as_str()).collect();
     let probed = |value: fn(&ProbeRecord) -> Option<f64>| -> Vec<Curve> {
         mechanisms.iter().filter_map(|mechanism| probe_curve(point, mechanism, value)).collect()
     };
     let dispersion = probed(|record| Summary::at(&record.pooled.dispersion, SHOWN));
     if dispersion.iter().all(|curve| curve.x.len() < 2) {
-        return None;
+        return Vec::new();
     }
     let separation =
         probed(|record| Summary::at(&record.pooled.separation, 100.0 - SHOWN).filter(|value| *value > 0.0));
@@ -185,33 +185,28 @@ fn scores_picture(point: &PointEvidence, pairs: &[Pair]) -> Option<Picture> {
         mechanisms.iter().filter_map(|mechanism| pair_curve(point, pairs, mechanism, value)).collect()
     };
     let (w, x) = (conditions(|row| row.conditions.w_lhs), conditions(|row| row.conditions.x_lhs));
-    let epochs = charts::whole_numbers("epoch", accuracy.iter().chain(&dispersion).flat_map(|curve| &curve.x).copied());
-    let panel = |axis: Axis, curves: &[Curve], height: f64| curve_panel("", epochs.clone(), axis, height, curves);
-    let counts = mechanisms.iter().map(|mechanism| pictures::comparable(point, mechanism).len());
-    let spread = pictures::spread(counts);
-    let mut panels = vec![
-        panel(pictures::metric_axis(Metric::HeldoutAccuracy, &accuracy), &accuracy, 65.0),
-        panel(Axis::auto("dispersion", values(&dispersion)), &dispersion, 65.0),
+    let plain = |axis: Axis, curves, height| Measure { axis, target: None, height, curves };
+    let condition = |name: &str, curves| {
+        let target = Some((1.0, "holds below 1".to_owned()));
+        Measure { axis: condition_axis(name, curves), target, height: 50.0, curves }
+    };
+    let measures = [
+        plain(pictures::metric_axis(Metric::HeldoutAccuracy, &accuracy), &accuracy, 65.0),
+        plain(Axis::auto("dispersion", values(&dispersion)), &dispersion, 65.0),
+        plain(Axis::auto("separation", values(&separation)), &separation, 55.0),
+        condition("(W)", &w),
+        condition("(X)", &x),
     ];
-    if !separation.is_empty() {
-        panels.push(panel(Axis::auto("separation", values(&separation)), &separation, 55.0));
-    }
-    for (name, curves) in [("(W)", &w), ("(X)", &x)].into_iter().filter(|(_, curves)| !curves.is_empty()) {
-        let mut panel = panel(condition_axis(name, curves), curves, 50.0);
-        panel.marks.push(condition_rule());
-        panels.push(panel);
-    }
-    Some(pictures::picture(
-        "theory-curves",
-        "Scores during training",
-        format!(
-            "From top to bottom: held-out accuracy; dispersion of the kept scores ({SHOWN} % quantile over queries, layers and \
-             examples; for full attention, of all scores); separation of kept from dropped scores ({} % quantile, where it is \
-             positive); left-hand sides of the conditions, which hold below 1. {spread}",
-            100.0 - SHOWN
-        ),
-        Figure { share_x: Sharing::All, panels, ..Figure::default() },
-    ))
+    let shown: Vec<Measure> = measures.into_iter().filter(|measure| !measure.curves.is_empty()).collect();
+    let counts = mechanisms.iter().map(|mechanism| pictures::comparable(point, mechanism).len());
+    let caption = format!(
+        "Dispersion of the kept scores: {SHOWN} % quantile over queries, layers and examples (for full attention, of all scores). \
+         Separation of kept from dropped scores: {} % quantile, where it is positive. (W), (X): left-hand sides of the conditions, \
+         which hold below 1. {}",
+        100.0 - SHOWN,
+        pictures::spread(counts)
+    );
+    pictures::curve_pictures("theory-curves", "Scores during training", &caption, "epoch", &shown)
 }
 
 fn values(curves: &[Curve]) -> Vec<f64> {

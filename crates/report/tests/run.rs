@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_analysis::stats::permutation_tests;
 use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
-use semfocus_figure::{Background, Mark};
+use semfocus_figure::{Background, Interval, Line, Mark, Style};
 use semfocus_fixture::{self as fixture, Fixture};
 use semfocus_report::export::{Csv, Export, JsonLines, Markdown};
 use semfocus_report::frame::{Frame, Value};
-use semfocus_report::{Written, pictures, tables};
+use semfocus_report::{Contents, Written, pictures, tables};
 use semfocus_store::{State, Store};
 
 /// A folder that is removed on drop.
@@ -88,11 +88,13 @@ fn everything_is_written_beside_the_run() {
     for words in [
         "learns in 5.0× fewer epochs (95 % interval ",
         "5 seeds are too few for a test, which needs 7",
-        "What is expected of these mechanisms is",
-        "The claim in words was not checked: this run differs",
-        "topk:5 faster</b> <span><span class=\"good\">supported</span>: learns in",
+        "topk:5 learns in 5.0× fewer epochs than full attention (",
+        "banded:5 never reaches the target.</p>",
+        "This claim was not checked: this run differs",
+        "Expected: faster – <span class=\"good\">supported</span>",
         "less accurate with all 5 seeds",
-        "Changed compared with the experiment as written",
+        "Different from the experiment as written",
+        "href=\"figures/curves.png\"",
         "n = 5 seeds",
         "after Holm's correction",
         "semfocus run experiment.toml",
@@ -142,6 +144,7 @@ fn bands_need_five_seeds() {
     let scratch = scratch("seeds");
     for (seeds, band, words) in [
         (1, false, "Each line is one trial."),
+        (2, false, "Each line is one trial."),
         (4, false, "pale lines are the single seeds."),
         (5, true, "bands extend from the lower to the upper quartile."),
     ] {
@@ -153,7 +156,50 @@ fn bands_need_five_seeds() {
         let pale = marks.iter().filter(|mark| matches!(mark, Mark::Line(line) if line.pale)).count();
         assert_eq!(pale, if seeds == 4 { 8 } else { 0 }, "one for each seed of two mechanisms");
         assert!(curves.caption.contains(words), "{}", curves.caption);
+        let lines = marks.iter().filter(|mark| matches!(mark, Mark::Line(_))).count();
+        assert_eq!(lines, [2, 4, 0, 10, 2][seeds - 1], "two seeds have no third line between them");
     }
+}
+
+#[test]
+fn lines_end_where_trials_stopped() {
+    let scratch = scratch("stopped");
+    let stopped = |trial: &TrialSettings| {
+        let mut fixture = usual(trial)?;
+        let reached = fixture.records.iter().position(|record| record.train_accuracy >= 0.95);
+        if let Some(last) = reached {
+            fixture.records.truncate(last + 1);
+            fixture.state = State::Stopped;
+        }
+        Some(fixture)
+    };
+    let store = fixture::store(&scratch.0, &experiment("even-pairs", &["full", "banded:5"], 5), stopped).unwrap();
+    let curves = &pictures::pictures(&Evidence::read(&store, GOAL).unwrap())[0].figure;
+    let of_full = |mark: &&Mark| match mark {
+        Mark::Line(line) => line.series.name == "full",
+        Mark::Points(points) => points.series.name == "full",
+        _ => false,
+    };
+    let marks: Vec<&Mark> = curves.panels[0].marks.iter().filter(of_full).collect();
+    let last = |points: &[(f64, f64)]| {
+        points.iter().filter(|point| point.1.is_finite()).map(|point| point.0).fold(0.0, f64::max)
+    };
+    let mut ends: Vec<f64> = Vec::new();
+    let mut median = 0.0;
+    for mark in marks {
+        match mark {
+            Mark::Line(line) if line.pale => ends.push(last(&line.points)),
+            Mark::Line(line) => median = last(&line.points),
+            Mark::Points(points) => assert_eq!(points.points.iter().map(|point| point.0).collect::<Vec<_>>(), ends),
+            _ => {}
+        }
+    }
+    assert_eq!((ends, median), (vec![10.0, 11.0, 12.0, 13.0, 14.0], 10.0), "nothing is carried forward");
+    assert!(
+        curves.caption.contains("Where trials stopped at the target, the lines of the single seeds end in a dot"),
+        "{}",
+        curves.caption
+    );
 }
 
 #[test]
@@ -173,12 +219,14 @@ fn the_page_begins_with_where_it_comes_from_and_what_it_contains() {
     let scratch = scratch("contents");
     let page = std::fs::read_to_string(write(&finished(&scratch.0)).page).unwrap();
     let place = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words} is missing"));
-    assert!(place("class=\"faint provenance\"") < place("<nav"));
-    assert!(place("<nav") < place("id=\"verdict\""));
-    for id in ["verdict", "figures", "tables", "settings", "trials", "repeat"] {
+    // One sentence, and the figures that show it, come first.
+    assert!(place("<nav") < place("id=\"headline\"") && place("id=\"headline\"") < place("id=\"figure-speedup\""));
+    assert!(place("id=\"figure-curves\"") < place("id=\"verdict\""));
+    assert!(place("<h1>even-pairs<span class=\"size\">, full scale (fewer epochs") < place("<nav"));
+    for id in ["verdict", "figures", "tables", "settings", "environment", "trials", "repeat"] {
         assert!(page.contains(&format!("href=\"#{id}\"")) && page.contains(&format!("id=\"{id}\"")), "{id}");
     }
-    for broken in ["href=\"tables/", "href=\"figures/", "href=\"trials/"] {
+    for broken in ["href=\"tables/", "href=\"trials/"] {
         assert!(!page.contains(broken), "{broken} would not survive when the page is sent somewhere");
     }
     assert!(page.contains("href=\"data:text/csv;charset=utf-8,mechanism,seeds,reached,median_epochs_to_target,"));
@@ -316,12 +364,11 @@ fn a_grid_gets_small_multiples() {
     assert!(
         page.contains("Each mechanism at its best point") && page.contains("faster at 3 and slower at 0 of 3 points")
     );
-    assert!(
-        page.contains("The claim in words was not checked: this run differs from the experiment"),
-        "mechanisms changed"
-    );
+    assert!(page.contains("This claim was not checked: this run differs from the experiment"), "mechanisms changed");
     let speedups = std::fs::read_to_string(dir.join("figures/grid-speedup.svg")).unwrap();
-    assert!(speedups.contains(">topk:5, gelu</text>"), "rows bear the point");
+    assert!(speedups.contains(">topk:5, activation = gelu</text>"), "rows bear the point, in the words of the panels");
+    let map = std::fs::read_to_string(dir.join("figures/grid-map.svg")).unwrap();
+    assert!(map.contains(">3</text>") && map.contains("a training accuracy of 95 %"), "cells have numbers: {map}");
 }
 
 #[test]
@@ -408,7 +455,7 @@ fn a_grid_shows_the_conditions_at_each_of_its_points() {
     let prediction = std::fs::read_to_string(dir.join("figures/prediction.svg")).unwrap();
     assert!(prediction.contains(", seed 1</text>"), "points bear their names");
     let page = std::fs::read_to_string(&written.page).unwrap();
-    assert!(page.contains("<b>topk:5, relu</b>") && page.contains("<b>topk:5, gelu</b>"));
+    assert!(page.contains("<b>topk:5, activation = relu</b>") && page.contains("<b>topk:5, activation = gelu</b>"));
 }
 
 #[test]
@@ -471,6 +518,31 @@ fn controls_get_a_section_with_a_figure() {
     ] {
         assert!(page.contains(words), "{words}");
     }
+    // More mechanisms than one panel can show: one panel for each, with full attention in grey.
+    assert!(
+        written.figures.contains(&"curves".to_owned())
+            && written.figures.contains(&"curves-heldout-accuracy".to_owned())
+    );
+    let contents = Contents::new(&evidence);
+    let picture = |name: &str| &contents.all_pictures().find(|picture| picture.name == name).unwrap().figure;
+    for name in ["curves", "survival"] {
+        let titles: Vec<&str> = picture(name).panels.iter().map(|panel| panel.title.as_str()).collect();
+        assert_eq!(titles, mechanisms[1..], "{name}");
+    }
+    // Every mechanism has a style of its own, the same in all figures.
+    let mut styles: Vec<(String, Style)> = Vec::new();
+    for mark in contents.all_pictures().flat_map(|picture| &picture.figure.panels).flat_map(|panel| &panel.marks) {
+        let (Mark::Line(Line { series, .. }) | Mark::Interval(Interval { series, .. })) = mark else { continue };
+        let look = (series.style.paint, series.style.marker, series.style.dash);
+        for (name, other) in styles.iter().filter(|(name, _)| !name.is_empty() && !series.name.is_empty()) {
+            let is_alike = look == (other.paint, other.marker, other.dash);
+            assert_eq!(is_alike, *name == series.name, "{name} and {}", series.name);
+        }
+        if !styles.iter().any(|(name, _)| *name == series.name) {
+            styles.push((series.name.clone(), series.style));
+        }
+    }
+    assert!(styles.len() >= mechanisms.len(), "{styles:?}");
     let csv = std::fs::read_to_string(scratch.0.join("tables/causes.csv")).unwrap();
     let oracle = csv.lines().find(|line| line.starts_with("oracle:5,8,8,")).unwrap();
     assert!(oracle.contains(",1,") && oracle.contains(",most,topk:5,"), "{oracle}");

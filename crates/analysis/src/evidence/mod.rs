@@ -5,7 +5,7 @@
 //! | the measures of one trial | [`measures`] |
 //! | speed-ups, where some trials never reach the target | [`speedup`] |
 //! | a mechanism compared with a baseline: tests, intervals | [`comparison`], [`accuracy`] |
-//! | the verdicts in words, and their rules | [`verdict`] |
+//! | the verdicts in words, and their rules; all in one sentence | [`verdict`]; [`Evidence::headline`] |
 //! | whether the experiment's claim holds | [`claim`] |
 //! | several runs compared with each other | [`across`] |
 //! | what causes the speed-up of top-k attention, from controls | [`causes`] |
@@ -18,10 +18,12 @@ pub mod across;
 pub mod causes;
 pub mod claim;
 pub mod comparison;
+mod headline;
 pub mod measures;
 pub mod processors;
 pub mod robustness;
 pub mod speedup;
+pub mod target;
 pub mod tuned;
 pub mod unit;
 pub mod verdict;
@@ -244,6 +246,11 @@ impl Evidence {
 
     /// What everybody who reads the results has to know first.
     pub fn warnings(&self) -> Vec<String> {
+        self.notes().into_iter().chain(self.nothing_learned()).collect()
+    }
+
+    /// The same without whether anything was learned at all.
+    pub fn notes(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let is_there = self.experiment.mechanisms.contains(&self.baseline);
         if !is_there && self.experiment.mechanisms.len() > 1 {
@@ -261,15 +268,19 @@ impl Evidence {
         }
         warnings.extend(self.experiment.notes.iter().cloned());
         warnings.extend(processors::warning(self));
-        if self.has_learned_nothing() {
-            warnings.push(format!(
-                "nothing learned: no trial reached the target ({}), and none is clearly above the majority class on held-out \
-                 examples ({}). Train longer or with more data before you compare.",
-                self.goal,
-                self.majority_text()
-            ));
-        }
         warnings
+    }
+
+    /// Says so if nothing was learned.
+    pub(crate) fn nothing_learned(&self) -> Option<String> {
+        self.has_learned_nothing().then(|| {
+            format!(
+                "nothing learned: no trial reached {}, and none is clearly above the majority class on held-out \
+                 examples ({}). Train longer or with more data before you compare.",
+                target::target_words(self.goal),
+                self.majority_text()
+            )
+        })
     }
 
     fn majority_text(&self) -> String {

@@ -214,7 +214,7 @@ fn is_too_small(accuracy: &AccuracyDifference) -> bool {
 }
 
 /// `2.6× fewer epochs`; without a number where the bound on it is no more than 1.
-fn fewer(ratio: Option<Ratio>, unit: Unit) -> String {
+pub(super) fn fewer(ratio: Option<Ratio>, unit: Unit) -> String {
     match ratio.filter(|ratio| ratio.value() >= 1.05) {
         Some(Ratio::Exactly(value)) => format!("{value:.1}× fewer {}", unit.name()),
         Some(Ratio::MoreThan(value)) => format!("at least {value:.1}× fewer {}", unit.name()),
@@ -224,7 +224,7 @@ fn fewer(ratio: Option<Ratio>, unit: Unit) -> String {
 }
 
 /// `1.8× as many epochs`; without a number where the bound on it is no more than 1.
-fn more(ratio: Option<Ratio>, unit: Unit) -> String {
+pub(super) fn more(ratio: Option<Ratio>, unit: Unit) -> String {
     match ratio.map(inverse).filter(|ratio| ratio.value() >= 1.05) {
         Some(Ratio::Exactly(value)) => format!("{value:.1}× as many {}", unit.name()),
         Some(Ratio::MoreThan(value)) => format!("at least {value:.1}× as many {}", unit.name()),
@@ -264,7 +264,7 @@ pub fn p_text(p: f64) -> String {
 }
 
 /// A p-value in a sentence: `p = 0.024`, `p < 0.001`.
-fn p_equation(p: f64) -> String {
+pub(super) fn p_equation(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::causes::{CAUSES_RULE, CONTROLS, CauseFinding, Causes, Judged, MeasuredControl, ShareFinding};
+use semfocus_analysis::evidence::causes::{
+    CAUSES_RULE, CONTROLS, CauseFinding, Causes, Judged, MeasuredControl, ShareFinding,
+};
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::{BASELINE, Evidence};
 use semfocus_analysis::stats::{Bounded, Interval};

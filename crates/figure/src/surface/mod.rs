@@ -70,6 +70,7 @@ pub fn heat_maps(surfaces: &[Surface]) -> Figure {
             y: plane,
             colours: loss_axis(range),
             colour_map: ColourMap::Sequential,
+            numbers: false,
         })
     })
 }

@@ -1,7 +1,7 @@
 //! One figure of each kind, from invented numbers that look like those of a study.
 
 use semfocus_figure::charts::{
-    Curve, ForestRow, Measure, Pairs, Survival, curve_panel, curves, curves_by_group, intervals, slopes,
+    Curve, ForestRow, Measure, Pairs, Survival, curve_panel, curves, curves_against, intervals, slopes,
     small_multiples, survival,
 };
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness};
@@ -103,7 +103,13 @@ fn learning(mechanism: &str, needed: f64, floor: f64) -> (Curve, Curve) {
         accuracy.push([accuracies[3], (accuracies[5] + accuracies[6]) / 2.0, accuracies[8]]);
     }
     let epochs: Vec<f64> = (1..=EPOCHS).map(|epoch| epoch as f64).collect();
-    let curve = |quartiles| Curve { series: series(mechanism), x: epochs.clone(), quartiles, lines: Vec::new() };
+    let curve = |quartiles| Curve {
+        series: series(mechanism),
+        x: epochs.clone(),
+        quartiles,
+        lines: Vec::new(),
+        ends: Vec::new(),
+    };
     (curve(loss), curve(accuracy))
 }
 
@@ -119,31 +125,35 @@ pub(crate) fn compact() -> Figure {
 }
 
 pub(crate) fn extended() -> Figure {
-    let sized = [
-        ("full", 520.0),
-        ("topk:3", 140.0),
-        ("topk:5", 95.0),
-        ("topk:9", 160.0),
-        ("topk:17", 260.0),
-        ("banded:3", 640.0),
-        ("banded:5", 390.0),
-        ("banded:9", 420.0),
-        ("banded:5+g1", 270.0),
-        ("banded:5+g3", 230.0),
-        ("block:5", 480.0),
-        ("block:9", 410.0),
-        ("block:9+g3", 330.0),
-        ("bottomk:5", 1400.0),
-        ("bottomk:9", 900.0),
-        ("randomk:5", 700.0),
-        ("randomk:9", 560.0),
+    let controls = [
+        "full",
+        "topk:5",
+        "oracle:5",
+        "antioracle:5",
+        "bottomk:5",
+        "fixedk:5",
+        "banded:5",
+        "block:5",
+        "randomk:5",
+        "shuffledk:5",
+        "hashk:5",
+        "frozenk:5",
+        "stk:5",
+        "gradk:5",
+        "maskedk:5",
+        "temperature:entropy=5",
+        "ssmax",
+        "matchedgrad:5",
+        "sparsemax",
+        "entmax",
+        "topp:0.9",
     ];
-    let (loss, accuracy): (Vec<_>, Vec<_>) =
-        sized.map(|(name, needed)| learning(name, needed, 0.02)).into_iter().unzip();
+    let curves = controls.iter().enumerate().map(|(index, name)| learning(name, 95.0 + 40.0 * index as f64, 0.02).1);
+    let accuracy: Vec<Curve> = curves.collect();
     described(
-        "Learning curves by family",
-        "Median of 12 seeds with the 25–75 % band.",
-        curves_by_group("epoch", &measures(&loss, &accuracy), |name| (name != "full").then(|| family(name))),
+        "Held-out accuracy, one panel for each mechanism",
+        "Median of 12 seeds with the 25–75 % band; full attention in grey.",
+        curves_against("epoch", &measures(&[], &accuracy)[1], "full"),
     )
 }
 
@@ -211,7 +221,7 @@ pub(crate) fn seeds() -> Figure {
     };
     let pairs = [("topk:5", 5.7), ("banded:5", 1.3), ("randomk:5", 0.74)].map(pairs);
     let caption = "Epochs to 95 % of every seed under full attention and under a mechanism.";
-    described("Seed by seed", caption, slopes("epochs to 95 % accuracy", "full", &pairs))
+    described("Seed by seed", caption, slopes("epochs to 95 % accuracy", &series("full"), &pairs))
 }
 
 pub(crate) fn grid() -> Figure {
@@ -307,7 +317,7 @@ pub(crate) fn roughness() -> Figure {
             let quartiles = radii.iter().map(|radius| [0.7, 1.0, 1.5].map(|factor| factor * middle(radius))).collect();
             curves.push(LipschitzCurve {
                 percentile,
-                curve: Curve { series: series(mechanism), x: radii, quartiles, lines: Vec::new() },
+                curve: Curve { series: series(mechanism), x: radii, quartiles, lines: Vec::new(), ends: Vec::new() },
             });
         }
     }
@@ -319,7 +329,7 @@ pub(crate) fn sharpening() -> Figure {
         let epochs: Vec<f64> = (0..=50).map(|step| 20.0 * f64::from(step)).collect();
         let middle = |epoch: &f64| top * (0.02 + epoch / (epoch + 200.0));
         let quartiles = epochs.iter().map(|epoch| [0.8, 1.0, 1.3].map(|factor| factor * middle(epoch))).collect();
-        Curve { series: series(mechanism), x: epochs, quartiles, lines: Vec::new() }
+        Curve { series: series(mechanism), x: epochs, quartiles, lines: Vec::new(), ends: Vec::new() }
     };
     let curves = [("full", 180.0), ("topk:5", 25.0), ("banded:5", 70.0)].map(curve);
     described("Sharpness", "Median of 12 seeds with the 25–75 % band.", sharpness(&curves))
@@ -331,7 +341,8 @@ pub(crate) fn few_seeds() -> Figure {
         let seed = |slower: f64| (1..=6).map(|epoch| 1.0 - start * (-f64::from(epoch) / slower).exp()).collect();
         let lines: Vec<Vec<f64>> = [1.0, 1.5, 2.5].map(seed).to_vec();
         let quartiles = (0..6).map(|at| [lines[2][at], lines[1][at], lines[0][at]]).collect();
-        Curve { series: series(mechanism), x: (1..=6).map(f64::from).collect(), quartiles, lines }
+        let ends = vec![(6.0, lines[0][5])];
+        Curve { series: series(mechanism), x: (1..=6).map(f64::from).collect(), quartiles, lines, ends }
     };
     let curves_of = [("full", 0.9), ("topk:5", 0.6)].map(curve);
     let axis = Axis::fraction("training accuracy");

@@ -2,17 +2,19 @@
 
 mod provenance;
 mod table;
-mod verdict;
+pub(crate) mod verdict;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::robustness::point_name;
+use semfocus_core::experiment::{Difference, Subject, in_words, presets};
 use semfocus_core::settings::{self, Setting};
 use semfocus_core::study::seed_name;
-use semfocus_core::{Origin, TrialSettings};
+use semfocus_core::{Experiment, Origin, TrialSettings};
 use semfocus_figure::{Background, TWO_COLUMNS};
 use semfocus_store::Session;
 
+use crate::export::{FIGURES, Format};
 use crate::pictures::{self, Picture};
 use crate::section::Section;
 use crate::table::Table;
@@ -27,6 +29,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], sections: &[Section]) -> String {
     let experiment = &evidence.experiment;
     let (trials, results): (Vec<&Table>, Vec<&Table>) = tables.iter().partition(|table| table.name == "trials");
+    let (lead, others): (Vec<&Picture>, Vec<&Picture>) = pictures.iter().partition(|picture| is_lead(picture));
+    let size = size(experiment);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -36,26 +40,29 @@ pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], section
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 // An empty icon: otherwise a browser would ask for one over the network.
                 link rel="icon" href="data:,";
-                title { (experiment.name) " – semfocus" }
+                title { (experiment.name) (size) " – semfocus" }
                 style { (PreEscaped(CSS)) }
             }
             body {
                 header {
-                    h1 { (experiment.name) }
+                    h1 { (experiment.name) span class="size" { (size) } }
                     @if let Some(figure) = &experiment.figure { p class="faint" { "Figure " (figure) " of the study" } }
-                    (provenance::line(evidence))
-                    (contents(!pictures.is_empty(), sections))
+                    (navigation(!others.is_empty(), sections, evidence))
                 }
                 main {
                     (missing(evidence))
-                    (verdict::html(evidence))
-                    @if !pictures.is_empty() { h2 id="figures" { "Figures" } (figures(pictures)) }
+                    @for warning in evidence.notes() { p class="missing" { (with_code(&warning)) } }
+                    @if let Some(headline) = evidence.headline() { p id="headline" { (headline) } }
+                    div class="lead" { (figures(lead.into_iter().rev())) }
                     @if let Some(left_out) = pictures::left_out(evidence) { p { (left_out) } }
+                    (verdict::html(evidence))
+                    @if !others.is_empty() { h2 id="figures" { "Figures" } (figures(others.into_iter())) }
                     h2 id="tables" { "Tables" }
                     @for table in results { (titled(table)) }
                     @for section in sections { (section_html(section)) }
                     h2 id="settings" { "Settings" }
                     (settings_html(evidence))
+                    (environment(evidence))
                     @for table in trials { h2 id="trials" { (table.title) } (table_html(table)) }
                     (reproduction(evidence))
                 }
@@ -63,6 +70,43 @@ pub fn html(evidence: &Evidence, pictures: &[Picture], tables: &[Table], section
         }
     };
     page.into_string()
+}
+
+/// The figures next to the headline.
+fn is_lead(picture: &Picture) -> bool {
+    matches!(picture.name.as_str(), "curves" | "speedup" | "grid-speedup")
+}
+
+/// The scale and what is smaller than in the published experiment, in a few words: `, quick scale (fewer epochs)`. An experiment that is
+/// no preset has no scale.
+fn size(experiment: &Experiment) -> String {
+    const SMALLER: [(Subject, &str); 4] = [
+        (Subject::Setting("data.length"), "shorter sequences"),
+        (Subject::Setting("training.epochs"), "fewer epochs"),
+        (Subject::Setting("data.train"), "fewer examples"),
+        (Subject::SeedCount, "fewer seeds"),
+    ];
+    let Experiment { name, scale, reduced, changed, .. } = experiment;
+    let is_smaller = |Difference { here, there, .. }: &&Difference| {
+        let number = |text: &str| text.parse::<f64>().ok();
+        number(here).zip(number(there)).is_some_and(|(here, there)| here < there)
+    };
+    let differences = || reduced.iter().chain(changed);
+    let is_found = |subject: &Subject| differences().filter(is_smaller).any(|found| found.subject == *subject);
+    let mut words: Vec<&str> =
+        SMALLER.iter().filter(|(subject, _)| is_found(subject)).map(|(_, words)| *words).collect();
+    if words.is_empty() && differences().next().is_some() {
+        words.push("changed settings");
+    }
+    let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+    if presets().iter().any(|preset| preset.name == *name) { format!(", {scale} scale{words}") } else { words }
+}
+
+/// Text with what stands between backticks as code.
+pub(crate) fn with_code(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() { @if index % 2 == 1 { code { (part) } } @else { (part) } }
+    }
 }
 
 fn missing(evidence: &Evidence) -> Markup {
@@ -103,7 +147,7 @@ fn section_html(section: &Section) -> Markup {
     html! {
         h2 id=(section.id) { (section.title) }
         (section.findings)
-        (figures(&section.pictures))
+        (figures(section.pictures.iter()))
         (section.after_pictures)
         @for table in &section.tables { (titled(table)) }
     }
@@ -114,49 +158,77 @@ fn titled(table: &Table) -> Markup {
 }
 
 /// Links to the parts of the page.
-fn contents(has_figures: bool, sections: &[Section]) -> Markup {
+fn navigation(has_figures: bool, sections: &[Section], evidence: &Evidence) -> Markup {
     let mut parts = vec![("verdict", "Verdict")];
     parts.extend(has_figures.then_some(("figures", "Figures")));
     parts.push(("tables", "Tables"));
     parts.extend(sections.iter().map(|section| (section.id, section.title)));
-    parts.extend([("settings", "Settings"), ("trials", "Trials"), ("repeat", "How to repeat it")]);
+    parts.push(("settings", "Settings"));
+    parts.extend((!sessions(evidence).is_empty()).then_some(("environment", "Environment")));
+    parts.extend([("trials", "Trials"), ("repeat", "How to repeat it")]);
     html! {
         nav aria-label="Contents" { ul { @for (id, title) in parts { li { a href={ "#" (id) } { (title) } } } } }
     }
 }
 
-/// Each figure twice: for a wide page and for a phone. The style sheet shows one of them.
-fn figures(pictures: &[Picture]) -> Markup {
+/// Each figure twice: for a wide page and for a phone. The style sheet shows one of them. Next to the page are its files.
+fn figures<'a>(pictures: impl Iterator<Item = &'a Picture>) -> Markup {
     html! {
         @for Picture { name, figure } in pictures {
-            @let wide = figure.wide();
+            @let wide = if name == "curves" || name == "speedup" { figure.clone() } else { figure.wide() };
             figure id={ "figure-" (name) } class=[(wide.width < TWO_COLUMNS).then_some("narrow")] {
                 div class="for-desktop" { (PreEscaped(wide.svg(Background::Page))) }
                 div class="for-phone" { (PreEscaped(figure.narrow().svg(Background::Page))) }
                 figcaption {
-                    b { (figure.title) "." } " " (figure.caption) " "
-                    (download(&format!("{name}.svg"), "image/svg+xml", "SVG", &figure.svg(Background::White)))
-                    " · " span class="path" { "PNG and PDF: figures/" (name) }
+                    b { (figure.title) "." } " " (figure.caption)
+                    @for (index, export) in FIGURES.iter().enumerate() {
+                        @let Format { name: format, extension, media_type } = export.format();
+                        (if index == 0 { " " } else { " · " })
+                        // Text is part of the page, so that it survives when the page is sent somewhere.
+                        @if extension == "svg" { (download(&format!("{name}.svg"), media_type, format, &export.text(figure))) }
+                        @else { a href={ "figures/" (name) "." (extension) } { (format) } }
+                    }
                 }
             }
         }
     }
 }
 
-/// The settings that the trials share, and the environments they ran in.
+/// The settings that the trials share: those that are not the default, and the others folded away.
 fn settings_html(evidence: &Evidence) -> Markup {
     let all: Vec<&TrialSettings> = evidence.trials().filter_map(|observed| observed.trial.settings.as_ref()).collect();
     let shown = settings::all().iter().filter_map(|setting| Some((setting.path, shown_value(setting, &all)?)));
+    let (usual, special): (Vec<Shown>, Vec<Shown>) = shown.partition(|(_, (_, is_default))| *is_default);
+    let list =
+        |settings: &[Shown]| html! { dl { @for (path, (value, _)) in settings { dt { (path) } dd { (value) } } } };
+    let differences = [
+        ("Different from the published experiment", &evidence.experiment.reduced),
+        ("Different from the experiment as written", &evidence.experiment.changed),
+    ];
     html! {
-        @if all.is_empty() {
-            p { "No trial has begun." }
-        } @else {
-            dl { @for (path, value) in shown { dt { (path) } dd { (value) } } }
+        @for (title, differences) in differences {
+            @if !differences.is_empty() { p { b { (title) ":" } " " (with_code(&in_words(differences))) "." } }
+        }
+        @if all.is_empty() { p { "No trial has begun." } }
+        @if !special.is_empty() { p { "Not the default:" } (list(&special)) }
+        @if !usual.is_empty() { details { summary { "Settings with their default values" } (list(&usual)) } }
+    }
+}
+
+/// A setting and its value, and whether that is the default.
+type Shown = (&'static str, (String, bool));
+
+/// What the trials were trained with and on, and how long they took.
+fn environment(evidence: &Evidence) -> Markup {
+    let sessions = sessions(evidence);
+    html! {
+        @if !sessions.is_empty() {
             h2 id="environment" { "Environment" }
-            @for Session { version, commit, cpu, cores, threads, jobs, system, host, instruction_set, .. } in sessions(evidence) {
+            (provenance::line(evidence))
+            @for Session { version, commit, cpu, cores, device, threads, jobs, system, host, instruction_set, .. } in sessions {
                 p {
                     "semfocus " (version) ", commit " (commit.as_deref().unwrap_or("unknown")) "; " (cpu) ", " (cores) " cores, "
-                    (instruction_set) ", " (system) ", host " (host) "; " (threads) " threads, " (jobs) " trials at once"
+                    (instruction_set) ", " (system) ", host " (host) "; device " (device) ", " (threads) " threads, " (jobs) " trials at once"
                 }
             }
         }
@@ -164,7 +236,7 @@ fn settings_html(evidence: &Evidence) -> Markup {
 }
 
 /// The value of a setting; None if it has no effect on these trials or is the usual one.
-fn shown_value(setting: &Setting, all: &[&TrialSettings]) -> Option<String> {
+fn shown_value(setting: &Setting, all: &[&TrialSettings]) -> Option<(String, bool)> {
     if !has_effect(setting.path, all) {
         return None;
     }
@@ -174,12 +246,12 @@ fn shown_value(setting: &Setting, all: &[&TrialSettings]) -> Option<String> {
         return None;
     }
     if all.iter().any(|settings| setting.get(settings) != value) {
-        return Some("varies: see the tables".to_owned());
+        return Some(("varies: see the tables".to_owned(), false));
     }
     let is_default = setting.get(&default) == value || setting.path == "task";
     match value? {
         toml::Value::Boolean(false) => None,
-        value => Some(value.to_string().replace('"', "") + if is_default { "" } else { " (not the default)" }),
+        value => Some((value.to_string().replace('"', ""), is_default)),
     }
 }
 

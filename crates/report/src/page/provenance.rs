@@ -1,4 +1,4 @@
-//! When, how long and on what a run was computed, in a line.
+//! When and how long a run was computed, in a line.
 
 use std::time::Duration;
 
@@ -36,11 +36,6 @@ pub(super) fn line(evidence: &Evidence) -> Markup {
             (trials.len()) @if trials.len() == 1 { " trial, " } @else { " trials, " } (epochs) " epochs in all · "
             @if let Some(wall) = covered(stretches) { "wall time " (duration(wall)) " · " }
             "core time about " (duration(cores * seconds))
-            @if let Some(Session { cpu, device, threads, jobs, version, .. }) = last {
-                " · " (cpu) ", " (device) ", " (threads) @if *threads == 1 { " thread, " } @else { " threads, " }
-                (jobs) @if *jobs == 1 { " trial at a time" } @else { " trials at a time" }
-                " · semfocus " (version)
-            }
         }
     }
 }

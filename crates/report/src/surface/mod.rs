@@ -286,7 +286,8 @@ fn lipschitz_picture(steepness: &[MechanismSteepness]) -> Option<Picture> {
     (!curves.is_empty()).then(|| {
         let band = match surfaces {
             1 => String::new(),
-            2..5 => format!(" Lines are medians over up to {surfaces} surfaces of a mechanism; pale lines are the single surfaces."),
+            2 => " Each line is one surface.".to_owned(),
+            3..5 => format!(" Lines are medians over up to {surfaces} surfaces of a mechanism; pale lines are the single surfaces."),
             _ => format!(
                 " Lines are medians over up to {surfaces} surfaces of a mechanism (draws of directions and seeds); bands extend \
                  from the lower to the upper quartile."

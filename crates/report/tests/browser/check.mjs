@@ -1,5 +1,5 @@
-// Opens a report in a real browser and checks that figures are drawn, nothing is fetched, the console stays empty, a phone
-// needs no horizontal scrolling, and dark pages are readable.
+// Opens a report in a real browser and checks that figures are drawn, nothing is fetched, the console stays empty, no text covers
+// another or is cut off, tables fit the page, a phone needs no horizontal scrolling, and dark pages are readable.
 //
 // node check.mjs RUN [SCREENSHOTS] [--all]
 //
@@ -8,7 +8,7 @@
 import { chromium } from "playwright-core";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 
 const [run, screenshots] = process.argv.slice(2).filter(argument => argument !== "--all");
 const page_url = pathToFileURL(resolve(run, "report.html")).href;
@@ -49,13 +49,51 @@ async function checkSurfaces(page, name) {
   await expectChange(dragged, "an arrow key");
 }
 
+// Pairs of texts that cover each other, in figures and in lists of verdicts, and texts that reach out of their figure or column.
+const badTexts = page => page.evaluate(() => {
+  const found = [];
+  const covers = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1.5
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1.5;
+  for (const svg of document.querySelectorAll("figure svg.figure")) {
+    const frame = svg.getBoundingClientRect();
+    if (frame.width === 0) continue;
+    // The box of a text has room above and below its letters.
+    const texts = [...svg.querySelectorAll("text")].map(text => {
+      const { left, right, top, bottom } = text.getBoundingClientRect();
+      const isUpright = right - left < bottom - top && text.getAttribute("transform") !== null;
+      const [x, y] = isUpright ? [0.2 * (right - left), 0] : [0, 0.2 * (bottom - top)];
+      return { name: text.textContent, left: left + x, right: right - x, top: top + y, bottom: bottom - y };
+    });
+    const title = svg.getAttribute("aria-label");
+    texts.forEach((one, index) => {
+      if (one.left < frame.left - 1 || one.right > frame.right + 1 || one.top < frame.top - 1 || one.bottom > frame.bottom + 1) {
+        found.push(`${title}: "${one.name}" is cut off`);
+      }
+      for (const other of texts.slice(index + 1)) {
+        if (covers(one, other)) found.push(`${title}: "${one.name}" covers "${other.name}"`);
+      }
+    });
+  }
+  for (const line of document.querySelectorAll(".verdicts li, dl")) {
+    const parts = [...line.children].map(part => [part.textContent, part.getBoundingClientRect(), part]);
+    parts.forEach(([name, box, part], index) => {
+      if (part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0) found.push(`"${name}" is wider than its column`);
+      for (const [other, otherBox] of parts.slice(index + 1)) {
+        if (covers(box, otherBox)) found.push(`"${name}" covers "${other}"`);
+      }
+    });
+  }
+  return found;
+});
+
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"],
 });
 try {
-  for (const [name, width, scheme] of [["desktop", 1200, "light"], ["phone", 390, "light"], ["dark", 1200, "dark"]]) {
+  const views = [["desktop", 1280, "light"], ["phone", 390, "light"], ["dark", 1280, "dark"], ["wide", 1600, "light"]];
+  for (const [name, width, scheme] of views) {
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
     const page = await context.newPage();
     page.on("console", message => { if (message.type() === "error") failures.push(`${name}: console: ${message.text()}`); });
@@ -72,6 +110,9 @@ try {
       expect(box !== null && box.width > 200 && box.height > 40, `${name}: a figure of ${JSON.stringify(box)}`);
       expect(await figure.locator("path, polyline, line").count() > 3, `${name}: an empty figure`);
     }
+    const headline = await page.locator("#headline").boundingBox();
+    const first = await figures[0].boundingBox();
+    expect(headline !== null && headline.y < 400 && first.y < 700, `${name}: the headline is at ${headline?.y}, a figure at ${first.y}`);
     expect(await page.locator("#verdict").isVisible(), `${name}: no verdict`);
     const verdicts = await page.locator(".verdicts li").allInnerTexts();
     expect(verdicts.length > 0 && verdicts.every(text => text.length > 20), `${name}: ${verdicts}`);
@@ -82,12 +123,15 @@ try {
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect(overflow <= 0, `${name}: ${overflow} pixels too wide`);
     await page.evaluate(() => document.querySelectorAll("details").forEach(details => { details.open = true; }));
+    for (const bad of await badTexts(page)) failures.push(`${name}: ${bad}`);
     const tables = await page.locator(".scroll").evaluateAll(all => all.map(box => {
       const { left, right } = box.getBoundingClientRect();
+      const hidden = box.scrollWidth - box.clientWidth;
       const heads = [...box.querySelectorAll("thead tr:last-child th, thead th[rowspan]")].length;
-      return { title: box.ariaLabel, left, right, heads, cells: box.querySelectorAll("tbody tr:first-child td").length };
+      return { title: box.ariaLabel, left, right, hidden, heads, cells: box.querySelectorAll("tbody tr:first-child td").length };
     }));
-    for (const { title, left, right, heads, cells } of tables) {
+    for (const { title, left, right, hidden, heads, cells } of tables) {
+      expect(name === "phone" || hidden <= 0, `${name}: table ${title} is ${hidden} pixels wider than the page`);
       expect(left >= 0 && right <= width, `${name}: table ${title} reaches from ${left} to ${right} of ${width}`);
       expect(cells === 0 || heads === cells, `${name}: table ${title} has ${heads} headings for ${cells} columns`);
     }
@@ -98,7 +142,10 @@ try {
     expect(inside.length >= 5, `${name}: contents ${inside}`);
     for (const link of inside) expect(await page.locator(link).count() === 1, `${name}: ${link} is not there`);
     const files = links.filter(link => link.startsWith("data:"));
-    expect(files.length > 5 && inside.length + files.length === links.length, `${name}: links that need a folder or a network`);
+    const beside = links.filter(link => link.startsWith("figures/"));
+    for (const link of beside) expect(existsSync(resolve(run, link)), `${name}: there is no ${link}`);
+    const known = inside.length + files.length + beside.length;
+    expect(files.length > 5 && known === links.length, `${name}: links that need a network`);
     const [download] = await Promise.all([page.waitForEvent("download"), page.locator("a[download='mechanisms.csv']").click()]);
     const content = readFileSync(await download.path(), "utf8");
     expect(content === readFileSync(resolve(run, "tables/mechanisms.csv"), "utf8"), `${name}: mechanisms.csv is ${content}`);

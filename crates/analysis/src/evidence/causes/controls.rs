@@ -1,10 +1,12 @@
 //! What each control isolates, in plain words. The table is keyed by the name of the mechanism, so that a store can be explained
 //! by a program that does not know its mechanisms.
 
-use serde::Serialize;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
 
 /// Controls that vary the same thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
     /// The relevant keys are given, or taken away.
@@ -36,40 +38,31 @@ impl Group {
 }
 
 /// A mechanism that has a part of what top-k attention has.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Control {
     /// The mechanism's name, without its parameters.
-    #[serde(skip)]
-    pub name: &'static str,
-    /// What its parameters have to be for top-k attention with `k` keys: the text before and after `k`. None if any will do.
-    #[serde(skip)]
-    matched: Option<&'static str>,
+    #[serde(skip_serializing)]
+    pub name: String,
+    /// What is written before the number of keys in its first parameter.
+    #[serde(default, skip_serializing)]
+    key: String,
+    /// Whether it has no number of keys of its own.
+    #[serde(default, skip_serializing)]
+    any: bool,
     /// What it varies.
     pub group: Group,
     /// What it does.
-    pub does: &'static str,
+    pub does: String,
     /// What can be learned from it.
-    pub isolates: &'static str,
+    pub isolates: String,
 }
 
 impl Control {
-    const fn new(group: Group, name: &'static str, does: &'static str, isolates: &'static str) -> Self {
-        Control { name, matched: Some(""), group, does, isolates }
-    }
-
-    /// Without a number of keys of its own.
-    const fn any(self) -> Self {
-        Control { matched: None, ..self }
-    }
-
-    /// With a parameter that is written with its key.
-    const fn with(self, key: &'static str) -> Self {
-        Control { matched: Some(key), ..self }
-    }
-
-    /// Whether a run with no other control can explain something. Bands and blocks lose the speed-up for more than one reason.
+    /// Whether a run with no other control can explain something: it belongs to this top-k attention. Bands and blocks do not, because
+    /// they lose the speed-up for more than one reason.
     pub fn is_enough(&self) -> bool {
-        !matches!(self.name, "banded" | "block")
+        !self.any && !matches!(self.name.as_str(), "banded" | "block")
     }
 
     /// The control that a mechanism is for top-k attention with this number of keys, if it is one.
@@ -78,129 +71,117 @@ impl Control {
         let is_plain = !mechanism.contains(['+', '/', '@']);
         let fits = |control: &&Control| {
             let first = parameters.split(',').next().unwrap_or_default();
-            control.name == name && control.matched.is_none_or(|key| first.strip_prefix(key) == Some(k))
+            control.name == name && (control.any || first.strip_prefix(&*control.key) == Some(k))
         };
         CONTROLS.iter().find(fits).filter(|_| is_plain)
     }
 }
 
+/// Whether a control keeps more or less than half of the speed-up, as the interval of its share says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareFinding {
+    /// The interval lies above one half.
+    Most,
+    /// The interval lies below one half.
+    Less,
+    /// The interval contains one half.
+    Undecided,
+}
+
+impl ShareFinding {
+    /// As it is written in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            ShareFinding::Most => "most",
+            ShareFinding::Less => "less",
+            ShareFinding::Undecided => "undecided",
+        }
+    }
+}
+
+/// How a control is related to an explanation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It has what the explanation names, and not the rest of what top-k attention does.
+    Alone,
+    /// It does what top-k attention does, but for what the explanation names.
+    Without,
+}
+
+/// A control that speaks about an explanation. In the file, what stands after a colon is its handicap.
+#[derive(Debug, Deserialize)]
+#[serde(from = "String")]
+pub struct Test {
+    /// Its name in [`CONTROLS`].
+    pub control: String,
+    /// Why it may lose the speed-up for another reason. Then it counts only if it keeps most of it.
+    pub handicap: Option<String>,
+}
+
+impl From<String> for Test {
+    fn from(text: String) -> Self {
+        match text.split_once(": ") {
+            Some((control, handicap)) => Test { control: control.to_owned(), handicap: Some(handicap.to_owned()) },
+            None => Test { control: text, handicap: None },
+        }
+    }
+}
+
+/// Something that could be the cause of the speed-up.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explanation {
+    /// What is named as the cause.
+    pub name: String,
+    /// The explanation as a sentence.
+    pub because: String,
+    #[serde(default)]
+    alone: Vec<Test>,
+    #[serde(default)]
+    without: Vec<Test>,
+}
+
+impl Explanation {
+    /// The controls that speak about it, and how they are related to it.
+    pub fn tests(&self) -> impl Iterator<Item = (Role, &Test)> {
+        let alone = self.alone.iter().map(|test| (Role::Alone, test));
+        alone.chain(self.without.iter().map(|test| (Role::Without, test)))
+    }
+}
+
+/// A part of what has to be so for [`CLAIM`](super::rules::CLAIM) to hold.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Required {
+    /// The name of an explanation.
+    pub explanation: String,
+    /// A side of it.
+    pub role: Role,
+    /// What the controls on this side have to keep.
+    pub keeps: ShareFinding,
+    /// What it means if they do the opposite.
+    pub otherwise: String,
+}
+
+/// The contents of `causes.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    control: Vec<Control>,
+    /// In the order in which they are judged.
+    pub explanation: Vec<Explanation>,
+    /// What [`CLAIM`](super::rules::CLAIM) is judged by.
+    pub required: Vec<Required>,
+}
+
+/// The rules of this program.
+pub static RULES: LazyLock<Rules> =
+    LazyLock::new(|| toml::from_str(include_str!("causes.toml")).expect("a test reads these rules"));
+
 /// All controls, in the order in which they are shown.
-pub static CONTROLS: [Control; 19] = [
-    Control::new(
-        Group::Told,
-        "oracle",
-        "keeps the keys that determine the answer, filled up to k with those that score highest",
-        "knowing where to look",
-    ),
-    Control::new(
-        Group::Told,
-        "antioracle",
-        "keeps the k highest scores among the keys that do not determine the answer",
-        "focus on keys that do not matter; no explanation is judged by it",
-    ),
-    Control::new(
-        Group::Told,
-        "bottomk",
-        "keeps the k keys with the lowest scores",
-        "a choice by score, but the opposite one",
-    ),
-    Control::new(
-        Group::Blind,
-        "fixedk",
-        "keeps k keys that are drawn once for each layer, head and query, the same for all inputs",
-        "sparsity that reaches all distances and does not depend on the input",
-    ),
-    Control::new(
-        Group::Blind,
-        "banded",
-        "keeps the k keys around the query",
-        "sparsity without reach: the pattern of the study",
-    ),
-    Control::new(
-        Group::Blind,
-        "block",
-        "keeps the keys of the query's own block of k",
-        "sparsity without reach: the pattern of the study",
-    ),
-    Control::new(Group::Blind, "randomk", "keeps k keys that are drawn anew in every step", "sparsity with noise"),
-    Control::new(
-        Group::OtherChoice,
-        "shuffledk",
-        "keeps the keys with the k highest scores in another example of the batch, weighted by its own scores",
-        "a choice like that of top-k, but made for another input",
-    ),
-    Control::new(
-        Group::OtherChoice,
-        "hashk",
-        "keeps k keys that a hash of the two tokens and their positions chooses",
-        "a choice that depends on the input but means nothing",
-    ),
-    Control::new(
-        Group::OtherChoice,
-        "frozenk",
-        "keeps the k highest scores of the maps before training, weighted by the trained scores",
-        "a choice by content that is not learned",
-    ),
-    Control::new(
-        Group::Parts,
-        "stk",
-        "computes the output like top-k and the gradient like full attention",
-        "the sparse forward pass without the sparse gradient",
-    ),
-    Control::new(
-        Group::Parts,
-        "gradk",
-        "computes the output like full attention and passes gradients to the k highest scores only",
-        "the sparse gradient without the sparse forward pass",
-    ),
-    Control::new(
-        Group::Parts,
-        "maskedk",
-        "drops all but the k largest weights of full attention without making the rest sum to 1",
-        "top-k without renormalisation",
-    ),
-    Control::new(
-        Group::Dense,
-        "temperature",
-        "is full attention at the temperature at which the initial entropy is ln k",
-        "sharp attention without sparsity",
-    )
-    .with("entropy="),
-    Control::new(
-        Group::Dense,
-        "ssmax",
-        "is full attention with scores multiplied by s ln n, with s learned",
-        "sharp attention without sparsity, as sharp as training makes it",
-    )
-    .any(),
-    Control::new(
-        Group::Dense,
-        "matchedgrad",
-        "is full attention whose query and key maps have a learning rate L/k times as high",
-        "the larger gradients of scores that come with fewer keys",
-    ),
-    Control::new(
-        Group::Adaptive,
-        "sparsemax",
-        "projects the scores on the simplex, so that low ones get weight 0",
-        "sparsity with weights that change continuously with the scores",
-    )
-    .any(),
-    Control::new(
-        Group::Adaptive,
-        "entmax",
-        "lies between softmax and sparsemax",
-        "sparsity with weights that change continuously; it begins with most keys",
-    )
-    .any(),
-    Control::new(
-        Group::Adaptive,
-        "topp",
-        "keeps the highest weights up to a total of p",
-        "a choice by score of as many keys as needed; it begins with most keys",
-    )
-    .any(),
-];
+pub static CONTROLS: LazyLock<&[Control]> = LazyLock::new(|| RULES.control.as_slice());
 
 #[cfg(test)]
 mod tests {
@@ -208,7 +189,7 @@ mod tests {
 
     #[test]
     fn controls_belong_to_top_k_of_the_same_size() {
-        let found = |mechanism| Control::find(mechanism, "5").map(|control| control.name);
+        let found = |mechanism| Control::find(mechanism, "5").map(|control| control.name.as_str());
         for (mechanism, name) in [
             ("oracle:5", "oracle"),
             ("oracle:5,fill=random", "oracle"),

@@ -2,8 +2,8 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | what each control isolates | [`controls`] |
-//! | the explanations and the rules that judge them | [`rules`] |
+//! | what each control isolates, the explanations and the rules, as data | `causes.toml` |
+//! | how they are read, and what follows from them | [`controls`], [`rules`] |
 //! | the share of a speed-up and its interval | [`Share`] |
 
 pub mod controls;
@@ -18,8 +18,8 @@ use super::{Measures, PointEvidence};
 use crate::stats::{
     Bounded, Interval, Share, TimeToTarget, Trio, holm, holm_levels, log_rank_excess, permuted_log_rank,
 };
-pub use controls::{CONTROLS, Control, Group};
-pub use rules::{CauseFinding, Claimed, EXPLANATIONS, Judged, Role, ShareFinding};
+pub use controls::{CONTROLS, Control, Group, RULES, Role, ShareFinding};
+pub use rules::{CauseFinding, Claimed, Judged};
 
 /// A control keeps most of the speed-up if its share is larger than this, and less if it is smaller.
 pub const HALF: f64 = 0.5;
@@ -88,26 +88,27 @@ pub struct MeasuredControl {
 
 impl Causes {
     /// None without full attention, top-k attention, or a control that says something about an explanation. With several sizes of
-    /// top-k attention, the one with the most controls counts unless one is given.
+    /// top-k attention, the one that is faster and has the most controls counts unless one is given.
     pub fn new(point: &PointEvidence, reference: Option<&str>) -> Option<Self> {
         let names: Vec<&str> = point.mechanisms.iter().map(|mechanism| mechanism.mechanism.as_str()).collect();
         let sizes = names.iter().copied().filter_map(|name| Some((name, size_of_top_k(name)?)));
         let sizes = sizes.filter(|(name, _)| reference.is_none_or(|wanted| wanted == *name));
         let controls_of = |k: &str| names.iter().filter_map(|name| Some((*name, Control::find(name, k)?))).collect();
-        let candidates = sizes.map(|(name, k)| -> (&str, Vec<(&str, &'static Control)>) { (name, controls_of(k)) });
-        // The first of equal ones.
+        let candidates: Vec<(&str, Vec<(&str, &'static Control)>)> =
+            sizes.map(|(name, k)| (name, controls_of(k))).collect();
+        // One with a speed-up to explain, with the most controls, the first of equal ones.
+        let is_only = candidates.len() == 1;
+        let merit = |(name, controls): &(&str, Vec<_>)| (!is_only && speed(point, name).is_faster, controls.len());
         let (reference, mut controls) =
-            candidates.reduce(|best, next| if next.1.len() > best.1.len() { next } else { best })?;
+            candidates.into_iter().reduce(|best, next| if merit(&next) > merit(&best) { next } else { best })?;
         if !names.contains(&BASELINE) || !controls.iter().any(|(_, control)| control.is_enough()) {
             return None;
         }
         let place = |control: &Control| CONTROLS.iter().position(|other| other.name == control.name);
         controls.sort_by_key(|(_, control)| place(control));
 
-        let own = trios(point, reference, reference);
-        let (full, fast) = (side(&own, |trio| trio.baseline), side(&own, |trio| trio.reference));
-        let p_value = permuted_log_rank(&fast, &full, SEED).p_value;
-        let is_faster = p_value < LEVEL && log_rank_excess(&fast, &full) > 0.0;
+        let Speed { own, p_value, is_faster } = speed(point, reference);
+        let seeds = own.len();
         let no_shares = (!is_faster).then(|| no_shares(reference, own.len(), p_value));
         let own = Share::new(&own);
         let shares: Vec<(Vec<Trio>, Option<Share>)> = controls
@@ -144,7 +145,7 @@ impl Causes {
         Some(Causes {
             point: point.point.clone(),
             reference: reference.to_owned(),
-            seeds: full.len(),
+            seeds,
             speedup: own.and_then(|share| share.speedup()),
             speedup_interval: own.map(|share| share.speedup_interval(LEVEL)),
             p_value,
@@ -221,6 +222,20 @@ fn trios(point: &PointEvidence, reference: &str, control: &str) -> Vec<Trio> {
         Some(Trio { baseline: of(BASELINE, seed)?, reference: of(reference, seed)?, control: of(control, seed)? })
     };
     seeds.filter_map(trio).collect()
+}
+
+/// Whether top-k attention is faster than full attention.
+struct Speed {
+    own: Vec<Trio>,
+    p_value: f64,
+    is_faster: bool,
+}
+
+fn speed(point: &PointEvidence, reference: &str) -> Speed {
+    let own = trios(point, reference, reference);
+    let (full, fast) = (side(&own, |trio| trio.baseline), side(&own, |trio| trio.reference));
+    let p_value = permuted_log_rank(&fast, &full, SEED).p_value;
+    Speed { own, p_value, is_faster: p_value < LEVEL && log_rank_excess(&fast, &full) > 0.0 }
 }
 
 fn side(trios: &[Trio], time: fn(&Trio) -> TimeToTarget) -> Vec<TimeToTarget> {

@@ -4,187 +4,11 @@
 use serde::Serialize;
 
 use super::MeasuredControl;
+use super::controls::{Explanation, RULES, Required, Role, ShareFinding, Test};
 use crate::evidence::claim::Answer;
-
-/// Whether a control keeps more or less than half of the speed-up, as the interval of its share says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ShareFinding {
-    /// The interval lies above one half.
-    Most,
-    /// The interval lies below one half.
-    Less,
-    /// The interval contains one half.
-    Undecided,
-}
-
-impl ShareFinding {
-    /// As it is written in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            ShareFinding::Most => "most",
-            ShareFinding::Less => "less",
-            ShareFinding::Undecided => "undecided",
-        }
-    }
-}
-
-/// How a control is related to an explanation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// It has what the explanation names, and not the rest of what top-k attention does.
-    Alone,
-    /// It does what top-k attention does, but for what the explanation names.
-    Without,
-}
-
-/// A control and what it says about an explanation.
-#[derive(Debug)]
-pub struct Test {
-    /// Its name in [`CONTROLS`](super::CONTROLS).
-    pub control: &'static str,
-    /// How it is related to the explanation.
-    pub role: Role,
-    /// Why it may lose the speed-up for another reason. Then it counts only if it keeps most of it.
-    pub handicap: Option<&'static str>,
-}
-
-const fn alone(control: &'static str) -> Test {
-    Test { control, role: Role::Alone, handicap: None }
-}
-
-const fn without(control: &'static str) -> Test {
-    Test { control, role: Role::Without, handicap: None }
-}
-
-impl Test {
-    const fn but(self, handicap: &'static str) -> Self {
-        Test { handicap: Some(handicap), ..self }
-    }
-}
-
-/// Something that could be the cause of the speed-up.
-#[derive(Debug)]
-pub struct Explanation {
-    /// What is named as the cause.
-    pub name: &'static str,
-    /// The explanation as a sentence.
-    pub because: &'static str,
-    /// The controls that speak about it.
-    pub tests: &'static [Test],
-}
-
-const NO_REACH: &str = "it does not reach all keys";
-const LACKS_MORE: &str = "it lacks more than this";
-const NOISE: &str = "its choice is noise";
-const OPPOSITE: &str = "it keeps the keys that the model wants least";
-const NOT_MATCHED: &str = "it does not begin as sharp as top-k";
-const BEGINS_DENSE: &str = "it begins with most keys";
-
-/// All explanations, in the order in which they are judged.
-pub static EXPLANATIONS: [Explanation; 12] = [
-    Explanation {
-        name: "knowing where to look",
-        because: "It attends to the keys that determine the answer.",
-        tests: &[alone("oracle")],
-    },
-    Explanation {
-        name: "sparsity of any kind",
-        because: "It keeps few keys, whichever they are.",
-        tests: &[
-            alone("fixedk"),
-            alone("hashk"),
-            alone("randomk").but(NOISE),
-            alone("bottomk").but(OPPOSITE),
-            alone("banded").but(NO_REACH),
-            alone("block").but(NO_REACH),
-            without("temperature").but(LACKS_MORE),
-            without("ssmax").but(LACKS_MORE),
-            without("matchedgrad").but(LACKS_MORE),
-        ],
-    },
-    Explanation {
-        name: "reach",
-        because: "Its few keys may be anywhere, unlike those of a band or a block.",
-        tests: &[alone("fixedk"), without("banded").but(LACKS_MORE), without("block").but(LACKS_MORE)],
-    },
-    Explanation {
-        name: "input dependence",
-        because: "Its choice of keys depends on the input.",
-        tests: &[
-            alone("hashk"),
-            without("shuffledk"),
-            without("fixedk").but(LACKS_MORE),
-            without("banded").but(NO_REACH),
-            without("block").but(NO_REACH),
-        ],
-    },
-    Explanation {
-        name: "choice by content",
-        because: "It chooses keys by their content, learned or not.",
-        tests: &[alone("frozenk"), without("hashk"), without("fixedk").but(LACKS_MORE), without("randomk").but(NOISE)],
-    },
-    Explanation {
-        name: "learned choice",
-        because: "It learns which keys to choose.",
-        tests: &[
-            without("frozenk"),
-            without("hashk").but(LACKS_MORE),
-            without("fixedk").but(LACKS_MORE),
-            without("randomk").but(NOISE),
-        ],
-    },
-    Explanation {
-        name: "sparse forward pass",
-        because: "Its output is computed from few keys.",
-        tests: &[alone("stk"), without("gradk")],
-    },
-    Explanation {
-        name: "sparse gradient",
-        because: "Its gradient goes to few scores.",
-        tests: &[alone("gradk"), without("stk")],
-    },
-    Explanation {
-        name: "renormalisation",
-        because: "The weights of its few keys are scaled up to a sum of 1.",
-        tests: &[without("maskedk")],
-    },
-    Explanation {
-        name: "sharpness",
-        because: "Its attention is sharp from the beginning; sparsity is not needed.",
-        tests: &[alone("temperature"), alone("ssmax").but(NOT_MATCHED)],
-    },
-    Explanation {
-        name: "larger gradients of scores",
-        because: "With fewer keys each weight is larger, and so is the gradient of each score.",
-        tests: &[alone("matchedgrad")],
-    },
-    Explanation {
-        name: "hard cut at k keys",
-        because: "It keeps a fixed number of keys and drops all others, instead of fading them out.",
-        tests: &[without("sparsemax"), without("entmax").but(BEGINS_DENSE), without("topp").but(BEGINS_DENSE)],
-    },
-];
 
 /// The study's claim about the cause.
 pub const CLAIM: &str = "top-k attention learns faster because it focuses on semantically relevant keys";
-
-/// What has to be so for [`CLAIM`] to hold: the explanation, the side of it, what the controls on this side have to keep, and what it
-/// means if they do the opposite.
-pub static REQUIRED: [(&str, Role, ShareFinding, &str); 6] = [
-    (
-        "knowing where to look",
-        Role::Alone,
-        ShareFinding::Most,
-        "attention that is told the relevant keys does not have the speed-up",
-    ),
-    ("input dependence", Role::Without, ShareFinding::Less, "the choice of keys need not depend on the input"),
-    ("learned choice", Role::Without, ShareFinding::Less, "the choice of keys need not be learned"),
-    ("sparsity of any kind", Role::Alone, ShareFinding::Less, "few keys are enough, whichever they are"),
-    ("sharpness", Role::Alone, ShareFinding::Less, "sharp attention over all keys is enough"),
-    ("larger gradients of scores", Role::Alone, ShareFinding::Less, "larger gradients of the scores are enough"),
-];
 
 /// What the controls say about an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -265,27 +89,27 @@ pub struct Judged {
 /// All explanations about which the run has a control.
 pub(super) fn judge(measured: &[MeasuredControl]) -> Vec<Judged> {
     let of = |explanation: &'static Explanation| {
-        let speaks = |test: &'static Test| {
+        let speaks = |(role, test): (Role, &'static Test)| {
             let of_control = measured.iter().filter(move |measured| measured.control.name == test.control);
-            of_control.map(|measured| Speaks {
+            of_control.map(move |measured| Speaks {
                 mechanism: measured.mechanism.clone(),
-                role: test.role,
+                role,
                 kept: measured.kept,
-                handicap: test.handicap,
+                handicap: test.handicap.as_deref(),
             })
         };
-        let controls: Vec<Speaks> = explanation.tests.iter().flat_map(speaks).collect();
+        let controls: Vec<Speaks> = explanation.tests().flat_map(speaks).collect();
         let finding = CauseFinding::new(side(&controls, Role::Alone), side(&controls, Role::Without));
         let words = words(finding, &controls);
         (!controls.is_empty()).then_some(Judged {
-            explanation: explanation.name,
-            because: explanation.because,
+            explanation: &explanation.name,
+            because: &explanation.because,
             finding,
             words,
             controls,
         })
     };
-    EXPLANATIONS.iter().filter_map(of).collect()
+    RULES.explanation.iter().filter_map(of).collect()
 }
 
 /// What the controls on one side of an explanation keep together. One that keeps most is enough; that less is kept takes all
@@ -354,10 +178,11 @@ pub struct Claimed {
     pub reason: String,
 }
 
-/// Judges [`CLAIM`] by [`REQUIRED`].
+/// Judges [`CLAIM`] by what is required.
 pub(super) fn judge_claim(judged: &[Judged]) -> Claimed {
     let (mut against, mut open) = (Vec::new(), Vec::new());
-    for &(name, role, wanted, opposite) in &REQUIRED {
+    for Required { explanation, role, keeps: wanted, otherwise } in &RULES.required {
+        let (role, wanted, name) = (*role, *wanted, explanation.as_str());
         let controls = judged.iter().find(|judged| judged.explanation == name).map(|judged| &judged.controls[..]);
         match controls.and_then(|controls| side(controls, role)) {
             Some(kept) if kept == wanted => (),
@@ -366,7 +191,7 @@ pub(super) fn judge_claim(judged: &[Judged]) -> Claimed {
                 let is_cause = |s: &&Speaks| s.role == role && s.kept != wanted && s.counts();
                 let names: Vec<&str> =
                     controls.unwrap_or_default().iter().filter(is_cause).map(|s| s.mechanism.as_str()).collect();
-                against.push(format!("{opposite} ({})", names.join(", ")));
+                against.push(format!("{otherwise} ({})", names.join(", ")));
             }
         }
     }
