@@ -181,6 +181,21 @@ fn runs_without_controls_have_nothing_to_explain() {
     assert_eq!(causes("patterns", &["full", "topk:5", "banded:5", "block:5"], 5, as_claimed), None);
     assert_eq!(causes("size", &["full", "topk:5", "oracle:9"], 5, as_claimed), None);
     assert_eq!(causes("baseline", &["topk:5", "oracle:5"], 5, as_claimed), None);
+    assert_eq!(
+        causes("any", &["full", "topk:5", "sparsemax", "entmax"], 5, as_claimed),
+        None,
+        "no control with the same k"
+    );
+}
+
+#[test]
+fn the_top_k_attention_that_is_faster_is_explained() {
+    // `topk:3` comes first and has more controls, but there is nothing to explain.
+    let mechanisms = ["full", "topk:3", "oracle:3", "fixedk:3", "topk:5", "oracle:5"];
+    let found = causes("faster", &mechanisms, 6, as_claimed).unwrap();
+    assert_eq!((found.reference.as_str(), found.no_shares), ("topk:5", None));
+    let none = causes("none", &mechanisms, 6, slow).unwrap();
+    assert_eq!(none.reference, "topk:3", "without a speed-up, the one with the most controls");
 }
 
 #[test]

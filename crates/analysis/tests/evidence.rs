@@ -124,6 +124,9 @@ fn five_seeds_show_a_difference() {
     let block = versus(&evidence, "block:5").unwrap();
     assert_eq!((block.learning.finding, block.log_rank.p_value), (Learning::NoEvidence, 1.0));
     assert_eq!(block.epochs.unwrap().ratio, Ratio::Exactly(1.0));
+    let headline = evidence.headline().unwrap();
+    assert!(headline.starts_with("topk:5 learns in 5.0× fewer epochs than full attention ("), "{headline}");
+    assert!(headline.ends_with(" p = 0.024, 5 seeds); banded:5 never reaches the target."), "{headline}");
     let measures = evidence.points[0].of_mechanism("full").next().unwrap().1;
     assert_eq!((measures.best_epoch, measures.seconds), (10, Some(20.0)));
     // Nine epochs of 0.5 and eleven of 0.99, by trapezoids over 19 intervals.
@@ -150,6 +153,10 @@ fn few_seeds_are_not_overinterpreted() {
         "same held-out accuracy (2 seeds are too few for a test, which needs 6)"
     );
     assert!(comparison.epochs.unwrap().interval.is_none());
+    assert_eq!(
+        evidence.headline().as_deref(),
+        Some("topk:5 learns in 5.0× fewer epochs than full attention (too few seeds for a test, 2 seeds).")
+    );
 }
 
 #[test]

@@ -37,4 +37,5 @@ pub mod theory;
 mod write;
 
 pub use contents::Contents;
-pub use write::{ReportError, Written, write};
+pub use export::ReportError;
+pub use write::{Written, write};

@@ -1,13 +1,12 @@
 //! Writes the report into the folder of a run.
 
-use std::io;
 use std::path::PathBuf;
 
 use semfocus_analysis::evidence::Evidence;
+use semfocus_store::Store;
 use semfocus_store::files::{create_folder, remove_parts, write_whole};
-use semfocus_store::{Store, StoreError};
 
-use crate::export::{FIGURES, TABLES, write_all};
+use crate::export::{FIGURES, ReportError, TABLES, write_all};
 use crate::{Contents, page};
 
 /// The files of a report.
@@ -20,16 +19,6 @@ pub struct Written {
     pub tables: Vec<String>,
     /// Number of trials that are not finished.
     pub missing: usize,
-}
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// A file cannot be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("{file} cannot be made: {error}")]
-    Export { file: String, error: io::Error },
 }
 
 /// Writes `report.html`, `figures/` and `tables/` into the folder of a run, finished or not.

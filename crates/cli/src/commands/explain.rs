@@ -54,7 +54,7 @@ fn nothing_to_explain(found: &Evidence, of: Option<&str>) -> String {
         return format!("{of} is not among the mechanisms of this run, which has {known}");
     }
     let controls: Vec<&str> =
-        CONTROLS.iter().filter(|control| control.is_enough()).map(|control| control.name).collect();
+        CONTROLS.iter().filter(|control| control.is_enough()).map(|control| control.name.as_str()).collect();
     format!(
         "this run cannot explain a speed-up: that requires {BASELINE}, topk:k and at least one of these controls with the same k: \
          {}. banded and block by themselves explain nothing. This run has {known}. `semfocus run causes` trains all of them",

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use semfocus_figure::Figure;
+use semfocus_store::StoreError;
 use semfocus_store::files::write_whole;
 
 pub use csv::Csv;
@@ -20,7 +21,6 @@ pub use markdown::Markdown;
 
 use crate::frame::Frame;
 use crate::table::Table;
-use crate::write::ReportError;
 
 /// What files of a format are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,16 @@ pub static TABLES: [&dyn Export<Table>; 3] = [&Csv, &Markdown, &Latex];
 
 /// For figures.
 pub static FIGURES: [&dyn Export<Figure>; 3] = [&Svg, &Png, &Pdf];
+
+/// Why a file of a report cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{file} cannot be made: {error}")]
+    Export { file: String, error: io::Error },
+}
 
 /// Writes a file into a folder in each of these formats.
 pub fn write_all<T>(of: &T, folder: &Path, name: &str, formats: &[&dyn Export<T>]) -> Result<(), ReportError> {
