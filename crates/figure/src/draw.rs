@@ -237,7 +237,7 @@ impl Drawing<'_> {
         let Slopes { series, between: (left, right), pairs, from } = slopes;
         let baseline = crate::Series { style: *from, ..series.clone() };
         for &(one, other) in pairs {
-            for (end, series) in [((left, one), &baseline), ((right, other), series)] {
+            for (end, series) in [((*left, one), &baseline), ((*right, other), series)] {
                 let filling = if end.1.is_finite() { Filling::Full } else { Filling::Hollow };
                 self.marker(end, series, filling);
             }

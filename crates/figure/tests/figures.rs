@@ -484,6 +484,7 @@ fn drawings_stay_as_they_were_looked_at() {
             .map(|value| [0.5 * scale * value, scale * value, 2.0 * scale * value])
             .to_vec(),
         lines: Vec::new(),
+        ends: Vec::new(),
     };
     let curves = [curve("full", 1.0), curve("topk:5", 0.5)];
     insta::assert_snapshot!("curves", compact_curves(&curves, &curves).svg(Background::White));

@@ -78,9 +78,6 @@ impl Frame {
             Values::Text(rows.iter().map(|(trial, _)| Some(value(trial))).collect())
         };
         let integer = |value: fn(&Row) -> u64| Values::Integer(rows.iter().map(|row| Some(value(row))).collect());
-        let number = |value: fn(&CurvePoint) -> Option<f64>| {
-            Values::Number(rows.iter().map(|(_, point)| value(point)).collect())
-        };
         let mut columns = vec![
             ("trial", text(&|trial| trial.entry.id.to_string())),
             ("task", text(&|trial| trial.entry.task.clone())),
@@ -94,8 +91,11 @@ impl Frame {
             ("state", text(&|trial| trial.state.name().to_owned())),
             ("epoch", integer(|(_, point)| point.epoch as u64)),
         ]);
-        columns.extend(Metric::of_quality().map(|info| (info.name, number(&|point| Some(point.metrics[info.metric])))));
-        columns.push(("seconds", number(&|point| point.seconds)));
+        columns.extend(Metric::of_quality().map(|info| {
+            let values = rows.iter().map(|(_, point)| Some(point.metrics[info.metric]));
+            (info.name, Values::Number(values.collect()))
+        }));
+        columns.push(("seconds", Values::Number(rows.iter().map(|(_, point)| point.seconds).collect())));
         columns.into_iter().collect()
     }
 

@@ -166,7 +166,8 @@ fn lines_end_where_trials_stopped() {
     let scratch = scratch("stopped");
     let stopped = |trial: &TrialSettings| {
         let mut fixture = usual(trial)?;
-        let reached = fixture.records.iter().position(|record| record.train_accuracy >= 0.95);
+        let reached =
+            fixture.records.iter().position(|record| record.metrics[semfocus_core::Metric::TrainAccuracy] >= 0.95);
         if let Some(last) = reached {
             fixture.records.truncate(last + 1);
             fixture.state = State::Stopped;
