@@ -35,7 +35,7 @@ pub(super) fn line(evidence: &Evidence) -> Markup {
             }
             (trials.len()) @if trials.len() == 1 { " trial, " } @else { " trials, " } (epochs) " epochs in all · "
             @if let Some(wall) = covered(stretches) { "wall time " (duration(wall)) " · " }
-            "core time about " (duration(cores * seconds))
+            "core time " (duration(cores * seconds))
         }
     }
 }
