@@ -160,6 +160,26 @@ fn few_seeds_are_not_overinterpreted() {
 }
 
 #[test]
+fn a_headline_claims_no_more_than_a_test_has_shown() {
+    let names = ["full", "topk:3", "topk:5", "topk:9", "oracle:5", "banded:5", "block:5", "block:9"];
+    let headline = |seeds: usize| {
+        let scratch = Scratch::new(&format!("evidence-headline-{seeds}"));
+        let store = store(scratch.path(), &names, seeds, |trial| match trial.mechanism.as_str() {
+            "full" => Some(jump(10)),
+            "banded:5" | "block:5" | "block:9" => Some(jump(15)),
+            _ => Some(jump(2)),
+        });
+        Evidence::read(&store, GOAL).unwrap().headline().unwrap()
+    };
+    assert_eq!(
+        headline(2),
+        "4 of 7 mechanisms learn in fewer epochs than full attention with every seed (too few for a test), oracle:5 with the largest \
+         difference: 5.0× fewer epochs; banded:5, block:5 and block:9 need more epochs with every seed (too few for a test)."
+    );
+    assert!(headline(8).starts_with("4 of 7 mechanisms learn in fewer epochs than full attention, oracle:5 with"));
+}
+
+#[test]
 fn one_seed_without_a_difference() {
     let scratch = Scratch::new("evidence-one");
     let store = store(scratch.path(), &["full", "topk:5"], 1, |_| Some(jump(7)));

@@ -55,7 +55,7 @@ fn findings(causes: &Causes) -> Markup {
     html! {
         @if !causes.point.is_empty() { h3 { (point_name(&causes.point)) } }
         p class="claim" { "“" (claim.claim) "”" }
-        p { b { "The controls say: " (answer(claim.answer)) "." } " " (claim.reason) "." }
+        p { b { "The controls say: " (answer(claim.answer)) }  ": " (claim.reason) "." }
         @if causes.no_shares.is_none() {
             ul class="verdicts" {
                 @for Judged { explanation, because, finding, words, .. } in &causes.explanations {

@@ -74,7 +74,8 @@ pub(crate) fn over_seeds(series: Series, x: Vec<f64>, seeds: Vec<Vec<f64>>) -> C
 pub(crate) fn curve_pictures(name: &str, title: &str, caption: &str, x: &str, measures: &[Measure]) -> Vec<Picture> {
     if measures.iter().all(|measure| measure.curves.len() <= OVERLAID) {
         let quantities: Vec<&str> = measures.iter().map(|measure| quantity(&measure.axis)).collect();
-        let caption = format!("From top to bottom: {}, by {x}. {caption}", quantities.join(", "));
+        let dashed = dashed_lines(measures);
+        let caption = format!("From top to bottom: {}, by {x}.{dashed} {caption}", quantities.join(", "));
         return vec![picture(name, title, caption, charts::curves(x, measures))];
     }
     let of_measure = |(index, measure): (usize, &Measure)| {
@@ -83,11 +84,22 @@ pub(crate) fn curve_pictures(name: &str, title: &str, caption: &str, x: &str, me
         picture(
             if index == 0 { name } else { &file },
             &format!("{title}: {quantity}"),
-            format!("One panel for each mechanism: {quantity}, by {x}; full attention in grey. {caption}"),
+            format!(
+                "One panel for each mechanism: {quantity}, by {x}; full attention in grey.{} {caption}",
+                dashed_lines(std::slice::from_ref(measure))
+            ),
             charts::curves_against(x, &Measure { height: measure.height.min(70.0), ..measure.clone() }, BASELINE),
         )
     };
     measures.iter().enumerate().filter(|(_, measure)| !measure.curves.is_empty()).map(of_measure).collect()
+}
+
+/// What the dashed lines of panels are.
+fn dashed_lines(measures: &[Measure]) -> String {
+    let mut labels: Vec<&str> =
+        measures.iter().filter_map(|measure| Some(measure.target.as_ref()?.1.as_str())).collect();
+    labels.dedup();
+    if labels.is_empty() { String::new() } else { format!(" Dashed: {}.", labels.join(", ")) }
 }
 
 /// A quantity in the name of a file.
@@ -164,8 +176,7 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
     };
     let left_out = if has_diverged(point) { " Trials that diverged are left out." } else { "" };
     let (task, target) = (task_of(evidence), target_words(goal));
-    let caption =
-        format!("On {task}, {in_curves}. The dashed line is the target, {target}. {spread}{stopped}{left_out}");
+    let caption = format!("On {task}, {in_curves}. {spread}{stopped}{left_out}");
     let mut pictures = curve_pictures("curves", "Learning curves", &caption, unit.singular(), &measures);
     if !is_any_reached(evidence) {
         return pictures;

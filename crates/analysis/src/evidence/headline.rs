@@ -29,13 +29,17 @@ impl Evidence {
         type Compared<'a> = (&'a MechanismEvidence, &'a Comparison);
         let compared: Vec<Compared> = point.compared().filter_map(|(of, found)| Some((of, found?))).collect();
         let (unit, baseline) = (self.unit(), self.baseline_name());
-        let with = |wanted: &[Learning]| -> Vec<Compared> {
-            compared.iter().copied().filter(|(_, found)| wanted.contains(&found.learning.finding)).collect()
+        // What a test has shown or, if it has shown nothing, what all seeds agree on.
+        let with = |tested: Learning, agreed: Learning| -> (Vec<Compared>, &str) {
+            let of = |wanted: Learning| compared.iter().copied().filter(move |(_, of)| of.learning.finding == wanted);
+            match of(tested).collect::<Vec<_>>() {
+                none if none.is_empty() => (of(agreed).collect(), " with every seed (too few for a test)"),
+                shown => (shown, ""),
+            }
         };
-        let is_never = |(of, _): &Compared| of.reached == 0;
-        let (never, slower): (Vec<Compared>, Vec<Compared>) =
-            with(&[Learning::Slower, Learning::SlowerInAll]).into_iter().partition(is_never);
-        let faster = with(&[Learning::Faster, Learning::FasterInAll]);
+        let (faster, faster_how) = with(Learning::Faster, Learning::FasterInAll);
+        let (slower, slower_how) = with(Learning::Slower, Learning::SlowerInAll);
+        let (never, slower): (Vec<Compared>, Vec<Compared>) = slower.into_iter().partition(|(of, _)| of.reached == 0);
         let size = |found: &Comparison| {
             let interval = found.epochs.and_then(|speedup| speedup.interval);
             let interval = interval.map_or(String::new(), |i| format!("{:.1} to {:.1}, ", i.low, i.high));
@@ -60,7 +64,7 @@ impl Evidence {
                 }
             }
             (many, Some((of, found))) => parts.push(format!(
-                "{} of {} mechanisms learn in fewer {} than {baseline}, {} with the largest difference: {}",
+                "{} of {} mechanisms learn in fewer {} than {baseline}{faster_how}, {} with the largest difference: {}",
                 many.len(),
                 compared.len(),
                 unit.name(),
@@ -69,7 +73,11 @@ impl Evidence {
             )),
         }
         let names = |list: &[Compared]| match list.len() {
-            0..=NAMED => list.iter().map(|(of, _)| of.mechanism.as_str()).collect::<Vec<_>>().join(" and "),
+            0..=NAMED => {
+                let names: Vec<&str> = list.iter().map(|(of, _)| of.mechanism.as_str()).collect();
+                let (last, others) = names.split_last().expect("only asked of some");
+                if others.is_empty() { (*last).to_owned() } else { format!("{} and {last}", others.join(", ")) }
+            }
             count => format!("{count} mechanisms"),
         };
         match &slower[..] {
@@ -77,7 +85,7 @@ impl Evidence {
             &[(of, found)] => {
                 parts.push(format!("{} needs {} {}", of.mechanism, more(ratio(found), unit), size(found)))
             }
-            many => parts.push(format!("{} need more {}", names(many), unit.name())),
+            many => parts.push(format!("{} need more {}{slower_how}", names(many), unit.name())),
         }
         match never.len() {
             0 => {}

@@ -138,7 +138,7 @@ fn missing(evidence: &Evidence) -> Markup {
 pub(crate) fn finding_list(findings: &[(impl AsRef<str>, String)]) -> Markup {
     html! {
         ul class="verdicts" {
-            @for (mechanism, finding) in findings { li { b { (mechanism.as_ref()) } " " span { (finding) } } }
+            @for (mechanism, finding) in findings { li { b { (mechanism.as_ref()) } " " span { (finding) "." } } }
         }
     }
 }
