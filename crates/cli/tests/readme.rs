@@ -32,7 +32,9 @@ fn every_command_of_the_first_pages_runs() {
             // No longer than it must be.
             let more: &[&str] = match &command {
                 bench if bench.is(&["bench"]) && !bench.has("--seconds") => &["--seconds", "0"],
-                run if run.is(&["run", "even-pairs"]) && run.arguments.len() == 2 => &["--smoke"],
+                run if run.arguments.len() == 2 && (run.is(&["run", "even-pairs"]) || run.is(&["run", "my.csv"])) => {
+                    &["--smoke"]
+                }
                 _ => &[],
             };
             let output = command.run(&scratch.path(""), more);

@@ -6,7 +6,7 @@ use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, Measures, Unit};
 use semfocus_core::{AnyName, Experiment, Request, Scale, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_record::{Record, RecordedRun, add, results};
-use semfocus_store::{Grid, State, Store, SurfaceFolder, SurfaceSettings};
+use semfocus_store::{Grid, State, Store, SurfaceFolder, SurfaceSettings, TestResult};
 
 const EPOCHS: usize = 20;
 
@@ -218,11 +218,27 @@ fn grids_steps_and_trials_that_did_not_finish_are_kept() {
         Some(fixture)
     });
     let store = store.unwrap();
+    // Those that are over have a test split, with another accuracy for each mechanism.
+    for trial in store.read().unwrap().trials {
+        let Some(mut status) = trial.folder.status().unwrap().filter(|status| status.state == State::Finished) else {
+            continue;
+        };
+        let accuracy = if trial.entry.mechanism == "full" { 0.91 } else { 0.9375 };
+        let evaluation = semfocus_core::Evaluation { loss: 0.1, accuracy };
+        status.test = Some(TestResult { last: evaluation, best: evaluation });
+        trial.folder.writer(&fixture::lease(trial.folder.path()).unwrap()).write_status(&status).unwrap();
+    }
     let kept = add(&store, &scratch.path().join("record"), "grid", None, &AnyName).unwrap().evidence;
     let whole = Evidence::read(&store, GOAL).unwrap();
     assert_eq!((whole.points.len(), whole.unit()), (4, Unit::Steps(200)));
     assert_eq!(whole.missing().count(), 12, "four have not begun, eight were interrupted");
     assert_same_measures(&kept, &whole);
+    let tested = |evidence: &Evidence| -> Vec<Option<f64>> {
+        let mechanisms = evidence.points.iter().flat_map(|point| &point.mechanisms);
+        mechanisms.map(|mechanism| mechanism.best_test_accuracy).collect()
+    };
+    assert_eq!(tested(&kept), tested(&whole));
+    assert!(tested(&kept).contains(&Some(0.91)) && tested(&kept).contains(&Some(0.9375)), "{:?}", tested(&kept));
     assert_eq!(kept.robustness(), whole.robustness());
 }
 
