@@ -177,6 +177,7 @@ fn assert_same_measures(kept: &Evidence, whole: &Evidence) {
     assert_eq!((kept.unit(), kept.trials().count()), (whole.unit(), whole.trials().count()));
     for (one, other) in kept.trials().zip(whole.trials()) {
         assert_eq!((one.trial.entry.id, one.trial.state), (other.trial.entry.id, other.trial.state));
+        assert_eq!(one.trial.test_accuracy, other.trial.test_accuracy);
         let Some(measures) = other.measures else {
             assert!(one.measures.is_none());
             continue;
@@ -233,12 +234,7 @@ fn grids_steps_and_trials_that_did_not_finish_are_kept() {
     assert_eq!((whole.points.len(), whole.unit()), (4, Unit::Steps(200)));
     assert_eq!(whole.missing().count(), 12, "four have not begun, eight were interrupted");
     assert_same_measures(&kept, &whole);
-    let tested = |evidence: &Evidence| -> Vec<Option<f64>> {
-        let mechanisms = evidence.points.iter().flat_map(|point| &point.mechanisms);
-        mechanisms.map(|mechanism| mechanism.best_test_accuracy).collect()
-    };
-    assert_eq!(tested(&kept), tested(&whole));
-    assert!(tested(&kept).contains(&Some(0.91)) && tested(&kept).contains(&Some(0.9375)), "{:?}", tested(&kept));
+    assert!(kept.trials().any(|observed| observed.trial.test_accuracy == Some(0.9375)));
     assert_eq!(kept.robustness(), whole.robustness());
 }
 
