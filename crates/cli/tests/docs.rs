@@ -234,9 +234,6 @@ fn commands_of_the_page_on_theory() {
 #[test]
 fn the_page_on_files_names_every_file_and_column() {
     let page = include_str!("../../../docs/run-store.md");
-    let readme = include_str!("../../../README.md");
-    let one_line = page.lines().find(|line| line.starts_with("df = pd.concat")).unwrap();
-    assert!(readme.contains(one_line), "the README shows the same line");
     let scratch = Scratch::new("docs-store");
     let dir = scratch.path("run");
     assert_eq!(common::semfocus(&["run", "even-pairs", "--smoke", "--epochs", "2", "-o", &dir]).code, 0);

@@ -38,8 +38,9 @@ fn every_command_of_the_first_pages_runs() {
                 _ => &[],
             };
             let output = command.run(&scratch.path(""), more);
-            // Workers only say what they do; their results are in the folder.
-            assert_eq!(output.stdout.is_empty(), command.is(&["work"]), "{}", command.text);
+            // Workers only say what they do, and an export goes to its file.
+            let is_silent = command.is(&["work"]) || command.is(&["export"]);
+            assert_eq!(output.stdout.is_empty(), is_silent, "{}", command.text);
         }
     }
 }
@@ -129,7 +130,12 @@ fn it_counts_the_mechanisms() {
 }
 
 #[test]
-fn it_reads_a_run_as_the_pages_do() {
-    let pandas = between(README, "```python\n", "```");
-    assert!(include_str!("../../../docs/reading-results.md").contains(pandas));
+fn the_columns_that_it_plots_are_exported() {
+    let scratch = Scratch::new("readme-columns");
+    recorded::even_pairs(&scratch.path("run"));
+    let table = semfocus(&["export", &scratch.path("run")]).stdout;
+    let columns: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    let plotted: Vec<&str> = between(README, "epochs.pivot_table(", ").plot()").split('"').skip(1).step_by(2).collect();
+    assert_eq!(plotted, ["epoch", "mechanism", "train_accuracy", "median"]);
+    assert!(plotted[..3].iter().all(|name| columns.contains(name)), "{columns:?}");
 }

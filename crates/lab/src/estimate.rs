@@ -94,7 +94,7 @@ impl<'a> Estimator<'a> {
         })
     }
 
-    /// Floating-point operations of training on a sequence that asks so many questions.
+    /// Floating-point operations of training on a sequence that asks a number of questions.
     fn operations(&mut self, settings: &TrialSettings, width: usize, questions: f64) -> f64 {
         let lab = self.lab;
         let key = format!("{} {:?} {width} {questions}", settings.mechanism, settings.model);

@@ -20,7 +20,7 @@ pub(crate) struct Fence {
     pub(crate) claim: Option<u64>,
     /// Where files are written before they get their names; none if that is the folder of each.
     pub(crate) work_folder: Option<PathBuf>,
-    /// Refuses to go on if another process has the folder now.
+    /// Refuses to continue if another process has the folder now.
     pub(crate) check: fn(&Fence) -> io::Result<()>,
 }
 

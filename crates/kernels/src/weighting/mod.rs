@@ -68,7 +68,7 @@ impl FusedWeighting {
         if self.involves_dropped_keys() { FusedWeighting::Softmax } else { self }
     }
 
-    /// Turns a row of scores into weights, in place, and returns what [`weigh_backward`](Self::weigh_backward) needs besides
+    /// Turns a row of scores into weights, in place, and returns what [`weigh_backward`](Self::weigh_backward) needs in addition to
     /// the weights. `alpha` matters for [`Entmax`](Self::Entmax) only; `scratch` is memory that is reused from row to row.
     ///
     /// # Panics

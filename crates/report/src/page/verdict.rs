@@ -16,7 +16,7 @@ pub(super) fn html(evidence: &Evidence) -> Markup {
         h2 id="verdict" { "Verdict" }
         (of_claim(claim))
         @match &evidence.points[..] {
-            // That nothing learned anything is said once, above.
+            // The note above has already said that nothing learned anything.
             _ if evidence.has_learned_nothing() => {},
             [point] => { (of_point(evidence, point, &claim.checked)) },
             points => {
