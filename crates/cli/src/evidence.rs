@@ -9,9 +9,10 @@ use semfocus_analysis::evidence::comparison::Comparison;
 use semfocus_analysis::evidence::robustness::{Robustness, point_name};
 use semfocus_analysis::evidence::speedup::{Ratio, Speedup};
 use semfocus_analysis::evidence::tuned::{BestOfGrid, Tuned};
-use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
+use semfocus_analysis::evidence::verdict::{Generalisation, Learning, p_text};
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use semfocus_analysis::stats::Interval;
+use semfocus_store::State;
 use serde::Serialize;
 
 use crate::table::Table;
@@ -106,22 +107,47 @@ fn coloured(answer: Answer) -> String {
     }
 }
 
-/// What has to be known first: warnings, then whether the claim holds.
+/// Whether verdicts are worth reading: something was learned, and no trial failed.
+pub(crate) fn has_verdicts(evidence: &Evidence) -> bool {
+    !evidence.has_learned_nothing() && failed(evidence).next().is_none()
+}
+
+/// Trials that an error ended.
+fn failed(evidence: &Evidence) -> impl Iterator<Item = String> {
+    let trials = evidence.trials().map(|observed| &observed.trial);
+    trials.filter(|trial| trial.state == State::Failed).map(|trial| trial.entry.title())
+}
+
+/// What has to be known first: failures, or warnings and whether the claim holds.
 pub(crate) fn print_answer(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+    let failed: Vec<String> = failed(evidence).collect();
+    if !failed.is_empty() {
+        let (count, all) = (failed.len(), counted(evidence.trials().count(), "trial"));
+        let text = format!(
+            "{count} of {all}: {}. There are no verdicts until they are trained; `semfocus status RUN` says what ended them.",
+            failed.join(", ")
+        );
+        return paragraph(out, &Colour::Red.on_stdout("failed     "), &text);
+    }
     for warning in evidence.warnings() {
         paragraph(out, "note       ", &warning)?;
     }
     let claim = evidence.claim();
-    if let (Some(sentence), Some(answer)) = (claim.sentence(), claim.answer) {
-        paragraph(out, "answer     ", &sentence.replacen(answer.name(), &coloured(answer), 1))?;
-    }
+    let text = if claim.text.is_empty() { String::new() } else { format!("\"{}\"", claim.text) };
+    paragraph(out, "claim      ", &text)?;
+    let unchecked = claim.unchecked.as_deref();
+    let answer = match (claim.sentence(), claim.answer, unchecked) {
+        (Some(sentence), Some(answer), None) => sentence.replacen(answer.name(), &coloured(answer), 1),
+        (Some(sentence), Some(answer), Some(why)) => {
+            format!("{}; {why}", sentence.replacen(answer.name(), &coloured(answer), 1))
+        }
+        (_, _, Some(why)) if !claim.text.is_empty() => format!("not checked: {why}"),
+        _ => String::new(),
+    };
+    paragraph(out, "answer     ", &answer)?;
     // If nothing learned anything, that is the reason for all of them, and the note has said so.
     for Checked { expectation, answer, reason } in claim.checked.iter().filter(|_| !evidence.has_learned_nothing()) {
         paragraph(out, "           ", &format!("{expectation}: {}; {reason}", coloured(*answer)))?;
-    }
-    if !claim.text.is_empty() {
-        let unchecked = claim.unchecked.as_ref().map_or(String::new(), |why| format!(" (not checked: {why})"));
-        paragraph(out, "claim      ", &format!("\"{}\"{unchecked}", claim.text))?;
     }
     Ok(())
 }
@@ -131,7 +157,7 @@ pub(crate) fn print(evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> 
     print_answer(evidence, out)?;
     writeln!(out)?;
     print_points(evidence, out)?;
-    if !evidence.has_learned_nothing() {
+    if has_verdicts(evidence) {
         print_over_grid(evidence, out)?;
     }
     let steps = match evidence.unit() {
@@ -187,9 +213,8 @@ pub(crate) fn print_points(evidence: &Evidence, out: &mut dyn Write) -> io::Resu
         print_table(evidence, point.compared(), out)?;
         print_notes(&point.mechanisms, out)?;
         writeln!(out)?;
-        // That nothing learned anything has been said.
-        let compared =
-            point.compared().filter(|(_, comparison)| comparison.is_some() && !evidence.has_learned_nothing());
+        // That trials failed or nothing was learned has been said.
+        let compared = point.compared().filter(|(_, comparison)| comparison.is_some() && has_verdicts(evidence));
         let compared = compared.map(|(row, found)| (row.mechanism.clone(), verdict(&row.mechanism, found, evidence)));
         if definitions(out, compared)? {
             writeln!(out)?;
@@ -301,7 +326,8 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
                 },
             );
             let [flops, time] = [comparison.flops, comparison.seconds].map(ratio);
-            let [p, holm] = [comparison.log_rank.p_value, comparison.log_rank_adjusted].map(|p| format!("{p:.3}"));
+            let p_values = [comparison.log_rank.p_value, comparison.log_rank_adjusted];
+            let [p, holm] = p_values.map(|p| if comparison.has_speed_test() { p_text(p) } else { "–".to_owned() });
             table.row([mechanism.mechanism.clone(), epochs, flops, time, saved, p, holm]);
         }
         table.print(out)?;
@@ -309,11 +335,16 @@ pub(crate) fn print_details(evidence: &Evidence, out: &mut dyn Write) -> io::Res
     }
     let text = format!(
         "{0}, FLOPs, time: speed-up to the target, median over seeds, with its 95 % interval where all trials reached the \
-         target; saved: restricted mean {0} of {1} minus those of the {2}; p: permutation log-rank test; Holm: p after Holm's \
-         correction.",
+         target.{3} saved: restricted mean {0} of {1} minus those of the {2}. p: permutation log-rank test, – where seeds are too \
+         few for one. Holm: p after Holm's correction.",
         unit.name(),
         name_of(&evidence.baseline),
         row_name(evidence),
+        if row_name(evidence) == "run" {
+            " The time also depends on what else the machines did during each run."
+        } else {
+            ""
+        },
     );
     paragraph(out, "", &text)
 }

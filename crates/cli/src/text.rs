@@ -1,6 +1,7 @@
 //! Text for terminals.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_core::Point;
@@ -101,7 +102,7 @@ pub(crate) fn clock(seconds: f64) -> String {
 /// A duration in words, for estimates.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
-        ..90.0 => format!("{seconds:.0} s"),
+        ..90.0 => format!("{:.0} s", seconds.max(1.0)),
         90.0..5400.0 => format!("{:.0} min", seconds / 60.0),
         5400.0..172_800.0 => format!("{:.0} h", seconds / 3600.0),
         _ => format!("{:.0} days", seconds / 86_400.0),
@@ -126,6 +127,11 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 pub(crate) fn shell_line<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     let words: Vec<&str> = words.into_iter().map(String::as_str).collect();
     shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
+}
+
+/// A command about a folder, which may have blanks in its name.
+pub(crate) fn command_on(command: &str, dir: &Path) -> String {
+    format!("semfocus {command} {}", shell_line([&dir.display().to_string()]))
 }
 
 /// How to resume: the command line of this process, on a line of its own.
@@ -176,6 +182,12 @@ mod tests {
         assert_eq!([12.3, 240.0, 7200.0, 8.64e5].map(duration), ["12 s", "4 min", "2 h", "10 days"]);
         assert_eq!([10_000, 2_000_000, 3_100_000_000].map(size), ["10 kB", "2 MB", "3.1 GB"]);
         assert_eq!((shortened("abcdef", 4), shortened("abcd", 4)), ("abc…".to_owned(), "abcd".to_owned()));
+    }
+
+    #[test]
+    fn commands_can_be_copied() {
+        assert_eq!(command_on("report", Path::new("runs/a")), "semfocus report runs/a");
+        assert_eq!(command_on("report", Path::new("out $(touch x)")), "semfocus report 'out $(touch x)'");
     }
 
     #[test]

@@ -116,6 +116,12 @@ fn runs_are_compared_with_the_first() {
     // A run is the same as itself, and the numbers are those of the run.
     let single: serde_json::Value = serde_json::from_str(&semfocus(&["compare", &one, "--json"]).stdout).unwrap();
     assert_eq!(rows[1]["best_heldout_accuracy"], single["list"][0]["best_heldout_accuracy"]);
+    // The same again with more epochs on record than one of them: what is the same is said once, without a table.
+    let again = scratch.path("again");
+    assert_eq!(semfocus(&["run", &file, "-o", &again, "--epochs", "2", "-q", "--seeds", "1"]).code, 0);
+    let output = transcript.run(&["compare", "one", "again"]);
+    assert_eq!(output.stdout.matches("identical").count(), 1, "{}", output.stdout);
+    assert!(!output.stdout.contains("speed-up") && !output.stdout.contains("no evidence"), "{}", output.stdout);
     // What makes no sense is refused.
     transcript.refuse(2, &[&["compare", "one", "two", "--baseline", "full"]]);
     let other = scratch.path("other");

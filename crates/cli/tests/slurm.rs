@@ -273,6 +273,53 @@ fn a_site_has_profiles() {
     messages.check("slurm-refused-profiles");
 }
 
+/// The lines of a profile become part of job scripts, so nobody else may have written them.
+#[test]
+fn a_profile_that_others_can_write_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    let scratch = Scratch::new("slurm-foreign-profile");
+    scratch.file("small.toml", SMALL);
+    let cluster = Cluster::new(&scratch);
+    let profile = scratch.file(".semfocus.toml", "[slurm.default]\nsetup = [\"curl example.org\"]\n");
+    let set_mode = |mode| std::fs::set_permissions(&profile, std::fs::Permissions::from_mode(mode)).unwrap();
+    let submit = || cluster.semfocus(&[&SUBMIT[..], &["--print"]].concat());
+    for mode in [0o666, 0o664, 0o646] {
+        set_mode(mode);
+        let output = submit();
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{mode:o}: {}", output.stderr);
+        assert!(output.stderr.contains(&format!("{profile} is not used")), "{mode:o}: {}", output.stderr);
+    }
+    set_mode(0o644);
+    let output = submit();
+    assert!(output.stdout.contains("curl example.org"), "{}", output.stdout);
+    assert!(output.stderr.contains(&format!("profile [slurm.default] from {profile}")), "{}", output.stderr);
+    // Only root can give files away.
+    if chown(&profile, Some(65_534), None).is_ok() {
+        let output = submit();
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{}", output.stderr);
+        assert!(output.stderr.contains("belongs to another user (number 65534)"), "{}", output.stderr);
+    }
+    // A pipe would be waited for.
+    std::fs::remove_file(&profile).unwrap();
+    symlink("/dev/null", &profile).unwrap();
+    assert!(submit().stderr.contains("is not a regular file"));
+}
+
+/// The estimate is that of the workers that are asked for.
+#[test]
+fn the_estimated_time_is_that_of_all_workers() {
+    let scratch = Scratch::new("slurm-estimate");
+    scratch.file("small.toml", SMALL);
+    let cluster = Cluster::new(&scratch);
+    for (workers, cpus, at_once) in
+        [("1", "1", "1 trial at once"), ("3", "1", "3 trials at once"), ("2", "2", "4 trials")]
+    {
+        let options = ["--workers", workers, "--cpus", cpus, "--time", "1h", "--dry-run"];
+        let output = cluster.semfocus(&[&SUBMIT[..5], &options].concat());
+        assert!(output.stderr.contains(&format!(" with {at_once}")), "{}", output.stderr);
+    }
+}
+
 /// The commands of docs/cluster.md work as they stand there.
 #[test]
 fn the_commands_of_the_page_work() {

@@ -47,6 +47,99 @@ fn a_run_writes_nothing_outside_its_folder() {
     assert_eq!(names("work/run"), ["experiment.toml", "figures", "report.html", "tables", "trials", "trials.csv"]);
 }
 
+/// The experiment of a file as a fixture takes it.
+fn invented(dir: &str, state: impl Fn(&TrialSettings) -> State) {
+    let request = semfocus_core::Request { experiment: "even-pairs".to_owned(), seeds: Some(2), ..Default::default() };
+    let experiment = semfocus_core::Experiment::resolve(&request, &semfocus_lab::Lab::standard()).unwrap();
+    let invent = |settings: &TrialSettings| {
+        let at = match settings.mechanism.as_str() {
+            "full" => 9,
+            "topk:5" => 4,
+            _ => 30,
+        };
+        let state = state(settings);
+        let epochs = if state == State::Failed { 10 } else { 16 };
+        let records = (1..=epochs).map(|epoch| jump(epoch, Some(at), 1.0)).collect();
+        Some(Fixture { records, state, probes: Vec::new() })
+    };
+    semfocus_fixture::store(Path::new(dir), &experiment, invent).unwrap();
+}
+
+#[test]
+fn without_a_test_no_mechanism_is_called_faster() {
+    let scratch = Scratch::new("status-untested");
+    std::fs::create_dir(scratch.path("runs")).unwrap();
+    invented(&scratch.path("runs/two-seeds"), |_| State::Finished);
+    let line = common::semfocus_in(&scratch.path(""), &["status"], "").stdout;
+    assert!(line.contains("topk:5: 2 of 2 seeds faster (2.2×)") && line.contains("not tested"), "{line}");
+    assert!(line.contains("banded:5: 0 of 2 seeds faster") && !line.contains(">1.0×"), "{line}");
+}
+
+#[test]
+fn failures_come_first_and_nothing_is_concluded() {
+    let scratch = Scratch::new("failed-first");
+    let dir = scratch.path("run");
+    invented(&dir, |settings| if settings.mechanism == "topk:5" { State::Failed } else { State::Finished });
+    let output = semfocus(&["compare", &dir]);
+    let first = output.stdout.lines().find(|line| {
+        !["experiment", "reduced", "changed", "missing", "   "].iter().any(|label| line.starts_with(label))
+    });
+    assert!(first.unwrap().starts_with("failed     2 of 8 trials: topk:5 seed 1, topk:5 seed 2."), "{}", output.stdout);
+    for conclusion in ["answer", "claim", "learns ", "Train longer", "faster with"] {
+        assert!(!output.stdout.contains(conclusion), "{conclusion}: {}", output.stdout);
+    }
+}
+
+#[test]
+fn all_runs_of_a_folder_can_be_watched() {
+    let scratch = Scratch::new("watch-all");
+    std::fs::create_dir(scratch.path("runs")).unwrap();
+    for name in ["one", "two"] {
+        invented(&scratch.path(&format!("runs/{name}")), |_| State::Finished);
+    }
+    let output = common::semfocus_in(&scratch.path(""), &["status", "--watch"], "");
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    for name in ["runs/one", "runs/two"] {
+        let line =
+            output.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", output.stdout));
+        assert!(line.contains("8 of 8") && line.contains("128 of 128"), "{line}");
+    }
+}
+
+#[test]
+fn where_a_trial_is_needed_a_run_is_told_from_a_missing_folder() {
+    let scratch = Scratch::new("run-for-trial");
+    let dir = scratch.path("run");
+    invented(&dir, |_| State::Finished);
+    let name = trials(&dir)[0].file_name().unwrap().to_str().unwrap()[..8].to_owned();
+    for command in ["show", "predict"] {
+        let output = semfocus(&[command, &dir]);
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""));
+        let message = format!("{dir} is a run; name one of its trials\n");
+        assert!(output.stderr.contains(&message), "{}", output.stderr);
+        assert!(output.stderr.contains(&format!("\n  {dir}/{name}  ")), "{name}: {}", output.stderr);
+    }
+    // What it lists can be shown.
+    assert_eq!(semfocus(&["show", &format!("{dir}/{name}")]).code, 0);
+}
+
+#[test]
+fn the_best_epoch_and_that_of_the_target_are_shown() {
+    let scratch = Scratch::new("show-epochs");
+    let dir = scratch.path("run");
+    let text = SMALL.replace("epochs = 12", "epochs = 60");
+    let experiment = semfocus_core::Request { experiment: scratch.file("small.toml", &text), ..Default::default() };
+    let experiment = semfocus_core::Experiment::resolve(&experiment, &semfocus_lab::Lab::standard()).unwrap();
+    let records = || (1..=60).map(|epoch| jump(epoch, Some(15), 0.9)).collect();
+    let invent = |_: &TrialSettings| Some(Fixture { records: records(), state: State::Finished, probes: Vec::new() });
+    semfocus_fixture::store(Path::new(&dir), &experiment, invent).unwrap();
+    let shown = semfocus(&["show", trials(&dir)[0].to_str().unwrap()]).stdout;
+    let epochs = shown.lines().filter_map(|line| line.trim_start().split(' ').next()?.parse::<usize>().ok());
+    let epochs: Vec<usize> = epochs.collect();
+    assert_eq!(epochs.iter().filter(|epoch| [14, 15, 16].contains(epoch)).collect::<Vec<_>>(), [&15, &16], "{shown}");
+    assert!(epochs.contains(&60) && shown.contains("Of 60 epochs, one in 3 is shown"), "{shown}");
+}
+
 /// A finished run with trials of `magic:3`, as a program with another mechanism would have written it.
 fn foreign(scratch: &Scratch) -> String {
     let file = scratch.file("small.toml", SMALL);

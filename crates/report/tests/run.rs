@@ -90,7 +90,7 @@ fn everything_is_written_beside_the_run() {
         "5 seeds are too few for a test, which needs 7",
         "topk:5 learns in 5.0× fewer epochs than full attention (",
         "banded:5 never reaches the target.</p>",
-        "This claim was not checked: this run differs",
+        "This claim was not checked: the claim was written for other settings",
         "Expected: faster – <span class=\"good\">supported</span>",
         "less accurate with all 5 seeds",
         "Different from the experiment as written",
@@ -365,7 +365,10 @@ fn a_grid_gets_small_multiples() {
     assert!(
         page.contains("Each mechanism at its best point") && page.contains("faster at 3 and slower at 0 of 3 points")
     );
-    assert!(page.contains("This claim was not checked: this run differs from the experiment"), "mechanisms changed");
+    assert!(
+        page.contains("This claim was not checked: the claim was written for other settings"),
+        "mechanisms changed"
+    );
     let speedups = std::fs::read_to_string(dir.join("figures/grid-speedup.svg")).unwrap();
     assert!(speedups.contains(">topk:5, activation = gelu</text>"), "rows bear the point, in the words of the panels");
     let map = std::fs::read_to_string(dir.join("figures/grid-map.svg")).unwrap();

@@ -85,10 +85,9 @@ impl Claim {
                 "it is about the comparison with full attention, and this is one with {}",
                 evidence.baseline
             )),
-            () if !experiment.changes_to_claim().is_empty() => Some(format!(
-                "this run differs from the experiment it was written for: {}",
-                in_words(&experiment.changes_to_claim())
-            )),
+            () if !experiment.changes_to_claim().is_empty() => {
+                Some(format!("the claim was written for other settings: {}", in_words(&experiment.changes_to_claim())))
+            }
             () if experiment.expectations().next().is_none() => {
                 Some("the experiment has no [expect] table that says what to check".to_owned())
             }

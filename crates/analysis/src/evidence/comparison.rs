@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::accuracy::AccuracyDifference;
 use super::measures::Measures;
 use super::speedup::{Cost, Speedup};
-use super::verdict::{Generalisation, LEVEL, Learning, Verdict};
+use super::verdict::{Generalisation, LEVEL, Learning, Verdict, min_log_rank_p, seeds_needed};
 use super::{Observed, Unit, measured};
 use crate::stats::{
     Interval, KaplanMeier, PermutationTest, TimeToTarget, holm, holm_levels, log_rank_excess, log_rank_interval,
@@ -40,6 +40,9 @@ pub struct Comparison {
     /// infinite. It excludes 1 exactly if the p-value is below the level.
     #[serde(skip)]
     pub speedups: Interval,
+    /// Seeds that this test needs to be able to show a difference.
+    #[serde(skip)]
+    pub seeds_needed: usize,
     /// Restricted mean epochs of the baseline minus those of the mechanism.
     pub epochs_saved: Option<f64>,
     /// Accuracy of the mechanism minus that of the baseline, over the pairs in which both trials have ended.
@@ -83,10 +86,19 @@ pub(super) fn compare_all(wanted: &[(&str, &str)], trials: &[Observed], horizon:
         if let Some(epochs) = comparison.epochs.as_mut().filter(|_| all_reached && is_closed) {
             epochs.interval = Some(comparison.speedups);
         }
-        comparison.learning = Verdict::on_learning(comparison, compared, unit);
+        comparison.seeds_needed = seeds_needed(compared, min_log_rank_p);
+        comparison.learning = Verdict::on_learning(comparison, unit);
         comparison.generalisation = Verdict::on_generalisation(comparison, compared);
     }
     comparisons
+}
+
+impl Comparison {
+    /// Whether the p-values of the log-rank test mean anything: there are enough seeds, and some trial reached the target.
+    pub fn has_speed_test(&self) -> bool {
+        let is_shown = matches!(self.learning.finding, Learning::Faster | Learning::Slower);
+        is_shown || self.reached > 0 && self.pairs >= self.seeds_needed
+    }
 }
 
 fn pairs<'a>(mechanism: &'a str, baseline: &'a str, trials: &'a [Observed]) -> Vec<Pair<'a>> {
@@ -113,6 +125,16 @@ fn speedup(pairs: &[Pair], amount: fn(&Measures) -> Option<f64>) -> Option<Speed
         Some((side(pair.baseline)?, side(pair.mechanism)?))
     });
     Speedup::new(&costs.collect::<Option<Vec<(Cost, Cost)>>>()?)
+}
+
+/// With how many seeds a mechanism needs fewer epochs than a baseline, and of how many. None for the baseline itself.
+pub(super) fn seeds_in_favour(mechanism: &str, baseline: &str, trials: &[Observed]) -> Option<(usize, usize)> {
+    let pairs = pairs(mechanism, baseline, trials);
+    let is_faster = |pair: &&Pair| {
+        let (fast, slow) = (pair.mechanism.time_to_target, pair.baseline.time_to_target);
+        fast.reached && (fast.time < slow.time || !slow.reached && fast.time == slow.time)
+    };
+    (mechanism != baseline).then(|| (pairs.iter().filter(is_faster).count(), pairs.len()))
 }
 
 /// How many times fewer epochs a mechanism needs than a baseline, without any test. None for the baseline itself.
@@ -143,6 +165,7 @@ fn compare(mechanism: &str, baseline: &str, trials: &[Observed], horizon: f64) -
         log_rank_adjusted: log_rank.p_value,
         log_rank_level: LEVEL,
         speedups: Interval { low: 0.0, high: f64::INFINITY },
+        seeds_needed: 0,
         epochs_saved: restricted(&second).zip(restricted(&first)).map(|(full, mine)| full - mine),
         accuracy: AccuracyDifference::new(&over, trials.len(), SEED),
         learning: Verdict::undecided(Learning::NoEvidence, log_rank_excess(&first, &second)),

@@ -238,6 +238,11 @@ impl Evidence {
         self.trials().map(|observed| &observed.trial).filter(|trial| !trial.state.is_over())
     }
 
+    /// Whether there are results.
+    fn has_begun(&self) -> bool {
+        self.trials().any(|observed| observed.measures.is_some())
+    }
+
     /// Whether there are results, and none of them shows that anything was learned.
     pub fn has_learned_nothing(&self) -> bool {
         let mut begun = self.points.iter().filter(|point| point.trials.iter().any(|trial| trial.measures.is_some()));
@@ -246,7 +251,7 @@ impl Evidence {
 
     /// What everybody who reads the results has to know first.
     pub fn warnings(&self) -> Vec<String> {
-        self.notes().into_iter().chain(self.nothing_learned()).collect()
+        self.notes().into_iter().chain(self.nothing_learned()).chain(self.not_reached()).collect()
     }
 
     /// The same without whether anything was learned at all.
@@ -280,6 +285,17 @@ impl Evidence {
                 target::target_words(self.goal),
                 self.majority_text()
             )
+        })
+    }
+
+    /// Says so if something was learned, but no trial has reached the target.
+    fn not_reached(&self) -> Option<String> {
+        let mut mechanisms = self.points.iter().flat_map(|point| &point.mechanisms);
+        let is_asked = self.has_begun() && !self.has_learned_nothing();
+        (is_asked && mechanisms.all(|mechanism| mechanism.reached == 0)).then(|| {
+            let place = if self.points.len() > 1 { " at any point of the grid" } else { "" };
+            let target = target::target_words(self.goal);
+            format!("no trial has reached {target}{place}, so speeds cannot be compared")
         })
     }
 
@@ -341,6 +357,11 @@ impl PointEvidence {
     /// How many times fewer epochs a mechanism needs than the baseline, without any test.
     pub fn speedup(&self, mechanism: &str) -> Option<Speedup> {
         comparison::speedup_in_epochs(mechanism, &self.baseline, &self.trials)
+    }
+
+    /// With how many seeds a mechanism needs fewer epochs than the baseline, and of how many, without any test.
+    pub fn seeds_in_favour(&self, mechanism: &str) -> Option<(usize, usize)> {
+        comparison::seeds_in_favour(mechanism, &self.baseline, &self.trials)
     }
 
     /// Every mechanism compared with every earlier one, corrected for the number of pairs.

@@ -84,12 +84,12 @@ impl<T> Verdict<T> {
 }
 
 impl Verdict<Learning> {
-    /// The verdict on one of `compared` comparisons.
-    pub(super) fn on_learning(comparison: &Comparison, compared: usize, unit: Unit) -> Self {
+    /// The verdict on one of several comparisons.
+    pub(super) fn on_learning(comparison: &Comparison, unit: Unit) -> Self {
         let (lean, pairs) = (comparison.learning.lean, comparison.pairs);
         let p = comparison.log_rank.p_value;
         let is_shown = p < comparison.log_rank_level;
-        let needed = seeds_needed(compared, min_log_rank_p);
+        let needed = comparison.seeds_needed;
         let all_agree = pairs < needed && p <= min_log_rank_p(pairs) + 1e-9;
         let finding = match () {
             () if is_shown && lean > 0.0 => Learning::Faster,
@@ -269,12 +269,12 @@ pub(super) fn p_equation(p: f64) -> String {
 }
 
 /// How many seeds a test needs to be able to show something in each of a number of comparisons.
-fn seeds_needed(compared: usize, min_p: fn(usize) -> f64) -> usize {
+pub(super) fn seeds_needed(compared: usize, min_p: fn(usize) -> f64) -> usize {
     (1..64).find(|&seeds| min_p(seeds) < LEVEL / compared.max(1) as f64).unwrap_or(64)
 }
 
 /// The lowest p-value that the permutation log-rank test can give with this many trials per group.
-fn min_log_rank_p(pairs: usize) -> f64 {
+pub(super) fn min_log_rank_p(pairs: usize) -> f64 {
     let divisions: f64 = (1..=pairs).map(|i| (pairs + i) as f64 / i as f64).product();
     2.0 / divisions
 }

@@ -10,11 +10,12 @@ use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
 use semfocus_analysis::evidence::{Evidence, GOAL, PointEvidence};
 use semfocus_core::experiment::in_words;
 use semfocus_core::{ExperimentError, Goal, settings};
-use semfocus_store::Store;
+use semfocus_store::{Store, TrialData};
 use serde::Serialize;
 
 use super::explain;
 use crate::damage::left_out;
+use crate::models::labelled;
 use crate::output::emit;
 use crate::text::paragraph;
 use crate::{Error, Exit, evidence};
@@ -112,7 +113,7 @@ fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let read =
         |(place, dir): (usize, &PathBuf)| Ok((label(place), Evidence::read(&Store::open(dir)?, args.goal.get())?));
     let runs = args.dirs.iter().enumerate().map(read).collect::<Result<Vec<(String, Evidence)>, Error>>()?;
-    let Some(found) = Evidence::across(&runs) else {
+    let Some(mut found) = Evidence::across(&runs) else {
         let mechanisms = |(name, run): &(String, Evidence)| {
             let axes: Vec<&str> = run.experiment.axes().iter().map(|(path, _)| *path).collect();
             let grid = if axes.is_empty() { String::new() } else { format!(" with a grid over {}", axes.join(", ")) };
@@ -121,9 +122,23 @@ fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         let found = runs.iter().map(mechanisms).collect::<Vec<_>>().join("; ");
         return Err(format!("these runs have no mechanism and grid point in common ({found})").into());
     };
-    emit(out, args.json, &Compared::new(args, &found), |out| print_across(&names, &runs, &found, args, out))?;
+    // What is the same in all runs is said once.
+    let (same, others) = std::mem::take(&mut found.points).into_iter().partition(|point| !args.json && is_same(point));
+    found.points = others;
+    emit(out, args.json, &Compared::new(args, &found), |out| print_across(&names, &runs, &found, &same, args, out))?;
     let exits = args.dirs.iter().zip(&runs).map(|(dir, (_, run))| left_out(dir, &run.damage));
     Ok(exits.fold(Exit::Done, |exit, next| if next == Exit::Done { exit } else { next }))
+}
+
+/// Whether all runs have the same bits after all epochs, with every seed that they share.
+fn is_same(point: &PointEvidence) -> bool {
+    let curve = |trial: &TrialData| trial.curve.iter().map(|at| (at.epoch, at.metrics)).collect::<Vec<_>>();
+    let trials = || point.trials.iter().map(|observed| &observed.trial);
+    let of_seed = |seed: u64| trials().filter(move |trial| trial.entry.seed == seed);
+    let is_shared = |seed: u64| of_seed(seed).count() == point.mechanisms.len();
+    let mut shared = trials().filter(|trial| is_shared(trial.entry.seed)).peekable();
+    shared.peek().is_some()
+        && shared.all(|one| !one.curve.is_empty() && of_seed(one.entry.seed).all(|other| curve(other) == curve(one)))
 }
 
 /// The name of a run's folder, or its path if another folder has the same name.
@@ -137,6 +152,7 @@ fn print_across(
     names: &[String],
     runs: &[(String, Evidence)],
     found: &Evidence,
+    same: &[PointEvidence],
     show: &Args,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
@@ -159,13 +175,21 @@ fn print_across(
     }
     let is_in_all = |mechanism: &&str| {
         let is_of = |point: &PointEvidence| point.point.first().is_some_and(|(_, value)| value == mechanism);
-        found.points.iter().any(is_of)
+        found.points.iter().chain(same).any(is_of)
     };
     let mechanisms = runs.iter().flat_map(|(_, run)| &run.experiment.mechanisms).map(String::as_str);
     let only_some: BTreeSet<&str> = mechanisms.filter(|mechanism| !is_in_all(mechanism)).collect();
     if !only_some.is_empty() {
         let names = only_some.into_iter().collect::<Vec<_>>().join(", ");
         paragraph(out, "left out   ", &format!("{names}: not in all of the runs"))?;
+    }
+    if !same.is_empty() {
+        let name = |point: &PointEvidence| point.point.split_first().map(|((_, name), rest)| labelled(name, rest));
+        let points = same.iter().filter_map(name).collect::<Vec<_>>().join("; ");
+        paragraph(out, "identical  ", &format!("to the last bit, in all epochs: {points}"))?;
+    }
+    if found.points.is_empty() {
+        return Ok(());
     }
     writeln!(out)?;
     if show.all_pairs {

@@ -14,6 +14,7 @@ use semfocus_store::Store;
 
 use super::compare::GoalArgs;
 use crate::damage::left_out;
+use crate::evidence::has_verdicts;
 use crate::output::emit;
 use crate::table::Table;
 use crate::text::{counted, definitions, paragraph};
@@ -64,7 +65,7 @@ fn nothing_to_explain(found: &Evidence, of: Option<&str>) -> String {
 
 /// The end of what `run` and `compare` print about a run with controls.
 pub(crate) fn print_summary(found: &Evidence, out: &mut dyn Write) -> io::Result<()> {
-    for causes in found.causes() {
+    for causes in found.causes().iter().filter(|_| has_verdicts(found)) {
         let of = |finding: CauseFinding| {
             let names: Vec<&str> = causes.explanations_that_are(finding).map(|judged| judged.explanation).collect();
             (!names.is_empty()).then(|| format!("{}: {}", finding.name(), names.join(", ")))

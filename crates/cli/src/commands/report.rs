@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
             writeln!(out, "{}", args.dir.join("figures").join(name).display().to_string() + ".{svg,png,pdf}")?;
         }
         for name in tables {
-            writeln!(out, "{}", args.dir.join("tables").join(name).display().to_string() + ".{csv,md}")?;
+            writeln!(out, "{}", args.dir.join("tables").join(name).display().to_string() + ".{csv,md,tex}")?;
         }
         Ok(())
     })?;

@@ -1,5 +1,6 @@
 //! `semfocus show`: everything about one trial.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -100,12 +101,13 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         paragraph(
             out,
             "settings   ",
-            &format!("{} (the rest has the default values; see trial.toml)", changed.join(", ")),
+            &format!("{} (all others have their defaults; see trial.toml)", changed.join(", ")),
         )?;
     }
     let reached = epochs.iter().find(|record| GOAL.is_reached(&record.metrics));
-    let reached = reached.map_or_else(|| "not yet".to_owned(), |record| format!("in epoch {}", record.epoch));
-    writeln!(out, "{:.0} %       training accuracy: {reached}", 100.0 * GOAL.value)?;
+    let when =
+        reached.map_or_else(|| "not reached yet".to_owned(), |record| format!("reached in epoch {}", record.epoch));
+    writeln!(out, "target     {:.0} % training accuracy, {when}", 100.0 * GOAL.value)?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {
         writeln!(out, "best       held-out accuracy {:.1} % in epoch {}", 100.0 * best.heldout_accuracy, best.epoch)?;
     }
@@ -142,7 +144,10 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
     }
     writeln!(out)?;
     let mut table = Table::new([">epoch", ">lr", ">train loss", ">acc", ">held-out loss", ">acc", ">grad norm"]);
-    let trained = shown(epochs.len()).into_iter().map(|index| &epochs[index]);
+    let best = status.as_ref().and_then(|status| status.best).map(|best| best.epoch);
+    let target = reached.map(|record| record.epoch);
+    let (step, indices) = shown(epochs.len(), [best, target]);
+    let trained = indices.into_iter().map(|index| &epochs[index]);
     for record in report.untrained.iter().chain(trained) {
         let [lr, train_loss, train, heldout_loss, held_out, grad_norm] =
             METRICS.map(|info| record.metrics[info.metric]);
@@ -151,15 +156,20 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         let (lr, grad_norm) = (format!("{lr:.5}"), format!("{grad_norm:.3}"));
         table.row([record.epoch.to_string(), lr, train_loss, train, heldout_loss, held_out, grad_norm]);
     }
-    Ok(table.print(out)?)
+    table.print(out)?;
+    if step > 1 {
+        let text = format!(
+            "Of {} epochs, one in {step} is shown, with the best, the one that reached the target, and the last. epochs.csv has all.",
+            epochs.len()
+        );
+        paragraph(out, "", &text)?;
+    }
+    Ok(())
 }
 
-/// Indices of about twenty epochs at most, evenly spread, including the first and the last.
-fn shown(count: usize) -> Vec<usize> {
+/// Indices of about twenty epochs at most, evenly spread, and of the first, the last and some others. Also how far apart they are.
+fn shown(count: usize, others: [Option<usize>; 2]) -> (usize, BTreeSet<usize>) {
     let step = count.div_ceil(20).max(1);
-    let mut indices: Vec<usize> = (0..count).step_by(step).collect();
-    if indices.last() != Some(&(count - 1)) {
-        indices.push(count - 1);
-    }
-    indices
+    let others = others.into_iter().flatten().map(|epoch| epoch - 1).filter(|index| *index < count);
+    (step, (0..count).step_by(step).chain([count - 1]).chain(others).collect())
 }

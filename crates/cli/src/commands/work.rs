@@ -16,7 +16,7 @@ use crate::measure::{self, MeasureArgs};
 use crate::signals::{Signals, stop_at};
 use crate::slurm::job::{margin, time_left};
 use crate::talk::say;
-use crate::text::clock;
+use crate::text::{clock, command_on};
 use crate::{DeviceArg, Error, Exit, time};
 
 #[derive(Debug, ClapArgs)]
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, lab: &Lab) -> Result<Exit, Error> {
         say!("failed: {message}");
     }
     if !args.quiet {
-        say!("nothing is left to do; to see the results: semfocus report {}", args.dir.display());
+        say!("Nothing is left to do. To see the results:\n  {}", command_on("report", &args.dir));
     }
     Ok(if failed.is_empty() { Exit::Done } else { Exit::SomeFailed })
 }
@@ -126,8 +126,7 @@ impl Worker<'_> {
     fn trials(&self, store: &Store) -> Result<Vec<Train>, Error> {
         let damaged = |error: StoreError| match error {
             StoreError::Damaged { .. } => {
-                let dir = self.args.dir.display();
-                format!("{error}\nhelp: `semfocus run {dir}` repairs it").into()
+                format!("{error}\nhelp: `{}` repairs it", command_on("run", &self.args.dir)).into()
             }
             other => Error::from(other),
         };

@@ -88,10 +88,9 @@ impl Prepared {
         }
         let others = self.index.len() - self.jobs.len();
         if others > 0 {
-            let text = format!(
-                "{} that were not asked for now are in the folder too; tables and report show all of them",
-                counted(others, "trial")
-            );
+            let others = counted(others, "trial");
+            let text =
+                format!("The folder also holds {others} outside this request; tables and report show all of them.");
             paragraph(out, "           ", &text)?;
         }
         Ok(())

@@ -14,7 +14,7 @@ use super::describe::About;
 use crate::commands::explain::print_summary;
 use crate::output::emit;
 use crate::talk::say;
-use crate::text::{counted, duration, to_resume};
+use crate::text::{command_on, counted, duration, to_resume};
 use crate::{Error, Exit, evidence};
 
 /// The result of a run.
@@ -91,6 +91,9 @@ impl<'a> Outcome<'a> {
     }
 
     pub(super) fn print(&self, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+        for Failure { trial, message } in &self.failed {
+            say!("{trial}: failed: {message}");
+        }
         // What is left out here can be had from `compare`; of an interrupted run it would be noise.
         if args.json || !self.interrupted {
             emit(out, args.json, self, |out| {
@@ -101,9 +104,6 @@ impl<'a> Outcome<'a> {
             })?;
         }
         out.flush()?;
-        for Failure { trial, message } in &self.failed {
-            say!("{trial}: failed: {message}");
-        }
         // Without --quiet, the progress lines have already said so.
         if args.quiet {
             for trial in &self.diverged {
@@ -118,7 +118,7 @@ impl<'a> Outcome<'a> {
         if self.interrupted {
             say!("Interrupted with {done}; progress is saved.{}", to_resume());
             if finished + diverged.len() > 0 && !args.quiet {
-                say!("To see what is there:\n  semfocus compare {}", dir.display());
+                say!("To see what is there:\n  {}", command_on("compare", dir));
             }
         } else if !args.quiet {
             let left = trials - finished - diverged.len();

@@ -15,7 +15,7 @@ use crate::measure;
 use crate::output::emit;
 use crate::slurm::call::CallError;
 use crate::slurm::queue::{self, Task};
-use crate::text::{clock, counted, paragraph, shell_line};
+use crate::text::{clock, command_on, counted, paragraph, shell_line};
 use crate::{Error, Exit};
 
 /// More failed tasks than these are not listed.
@@ -160,20 +160,16 @@ impl Report {
         let left = if is_trained { "measurements" } else { "trials" };
         writeln!(out)?;
         if is_trained && !measures {
-            writeln!(out, "All trials are over. To write the report:\n  semfocus report {}", dir.display())?;
+            writeln!(out, "All trials are over. To write the report:\n  {}", command_on("report", dir))?;
         } else if let (false, None, Some(jobs)) = (is_open, &self.slurm_error, self.submissions.last()) {
             let command = shell_line(jobs.submission.command.iter().filter(|word| *word != "--json"));
             writeln!(out, "No job is queued, and {left} are left. To submit more workers:\n  {command}")?;
         } else if is_trained && self.submissions.is_empty() {
-            writeln!(
-                out,
-                "All trials are over; measurements are left. To make them:\n  semfocus work {}",
-                dir.display()
-            )?;
+            writeln!(out, "All trials are over; measurements are left. To make them:\n  {}", command_on("work", dir))?;
         } else if is_trained {
             writeln!(out, "All trials are over; measurements are left.")?;
         } else {
-            writeln!(out, "To see every trial:\n  semfocus status {}", dir.display())?;
+            writeln!(out, "To see every trial:\n  {}", command_on("status", dir))?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::signals::stop_on_signals;
 use crate::slurm::call::{Answer, CallError, call};
 use crate::slurm::script::Scripts;
 use crate::talk::say;
-use crate::text::{clock, counted};
+use crate::text::{clock, command_on, counted};
 use crate::{Error, Exit, time};
 
 #[derive(Debug, ClapArgs)]
@@ -90,23 +90,29 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let mut prepared = prepare()?;
     let estimate = prepared.estimate(&args.what, lab);
     prepared.check()?;
-    if !(args.print || args.json) {
-        prepared.introduce(estimate.as_ref());
-    }
     let left = estimate.as_ref().map_or(prepared.jobs.len(), |estimate| estimate.trials - estimate.done);
     let store = Store::at(&prepared.dir);
     let measurements = measure::all(&store, &prepared.experiment, &asked)?;
     if left == 0 && !measure::is_left(&measurements, lab, &store)? {
         let measured = if measurements.is_empty() { "" } else { " and measured" };
         say!(
-            "all trials are over{measured}: nothing is submitted. To write the report: semfocus report {}",
-            prepared.dir.display()
+            "All trials are over{measured}: nothing is submitted. To write the report:\n  {}",
+            command_on("report", &prepared.dir)
         );
         return Ok(Exit::Done);
     }
     // If nothing is left to train, there is something to measure on the models.
     let busy = if left > 0 { left } else { prepared.jobs.len() };
     let workers = sensible_workers(workers, busy, cpus);
+    if !(args.print || args.json) {
+        // The time that all workers take together, with the memory of one job.
+        let at_once = usize::from(workers) * usize::from(cpus);
+        let of_job = std::mem::replace(&mut prepared.sharing, Sharing { threads: at_once, jobs: at_once });
+        let all = prepared.estimate(&args.what, lab).zip(estimate.as_ref());
+        let all = all.map(|(all, job)| Estimate { memory_bytes: job.memory_bytes, ..all });
+        prepared.introduce(all.as_ref());
+        prepared.sharing = of_job;
+    }
     let generations = || {
         let estimate = estimate.as_ref()?;
         Some(plan::generations(estimate, !measurements.is_empty(), workers, cpus, time))
@@ -176,7 +182,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     match submit(&report_path, &[&format!("--dependency=afterany:{}", submission.job)]) {
         Ok((job, _)) => submission.report_job = Some(job),
         // The workers are what matters.
-        Err(error) => say!("note: no job for the report: {error}; write it with `semfocus report {}`", dir.display()),
+        Err(error) => say!("note: no job for the report: {error}. To write it:\n  {}", command_on("report", &dir)),
     }
     submission.write()?;
     let submitted = Submitted { experiment: &name, dir: prepared.dir.clone(), folder, submission: &submission };
@@ -193,7 +199,7 @@ impl Submitted<'_> {
             writeln!(out, "report     job {job}, when all tasks are over")?;
         }
         writeln!(out, "script     {}", self.folder.join("job.sh").display())?;
-        writeln!(out, "to follow  semfocus slurm status {}", self.dir.display())?;
+        writeln!(out, "to follow  {}", command_on("slurm status", &self.dir))?;
         Ok(())
     }
 }

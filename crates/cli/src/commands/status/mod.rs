@@ -4,7 +4,7 @@ pub(crate) mod runs;
 mod summary;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// List every trial, however many there are
     #[arg(short, long)]
     all: bool,
-    /// Refresh until the run ends
+    /// Refresh until the run ends; without the folder of a run, until none of the runs is running
     #[arg(short, long)]
     watch: bool,
     /// Print JSON
@@ -44,10 +44,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let dir = match &args.dir {
         Some(dir) if Store::is_store(dir) || !runs::has_runs(dir) => dir,
         several => {
-            if args.watch {
-                return Err("give the folder of the run to watch; `semfocus status` lists the runs".into());
-            }
-            return runs::run(several.as_deref().unwrap_or(Path::new(runs::FOLDER)), args.json, out);
+            let folder = several.as_deref().unwrap_or(Path::new(runs::FOLDER));
+            return if args.watch { watch::all(folder, out) } else { runs::run(folder, args.json, out) };
         }
     };
     if args.watch {
@@ -127,6 +125,13 @@ fn print_list(list: &[&TrialOverview], out: &mut dyn Write) -> Result<(), Error>
         table.row_at(point, [short(entry.trial), mechanism.clone(), seed, state, epoch, train, held_out]);
     }
     table.print(out)?;
+    let seeds: BTreeMap<u64, u64> = list.iter().map(|entry| (entry.seed_number, entry.seed)).collect();
+    let renamed =
+        seeds.iter().filter(|(number, seed)| number != seed).map(|(number, seed)| format!("{number} is {seed}"));
+    let renamed: Vec<String> = renamed.collect();
+    if !is_wide && !renamed.is_empty() {
+        paragraph(out, "", &format!("Seeds as files have them: {}.", renamed.join(", ")))?;
+    }
     for entry in list {
         if let (Some(done), Some(steps)) = (entry.steps_done, entry.steps) {
             let loss = entry.step_loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));

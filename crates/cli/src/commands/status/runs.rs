@@ -40,7 +40,8 @@ pub(super) fn has_runs(dir: &Path) -> bool {
     !folders(dir).is_empty()
 }
 
-fn folders(dir: &Path) -> Vec<PathBuf> {
+/// The runs in a folder.
+pub(super) fn folders(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     entries.map(|entry| entry.path()).filter(|path| Store::is_store(path)).collect()
 }
@@ -91,24 +92,34 @@ fn age(dir: &Path) -> u64 {
     age.map_or(0, |age| age.as_secs())
 }
 
-/// The speed-up of each mechanism, or the best accuracy where no speed-up is known. Tests are left to `compare`: there may be many
-/// runs.
+/// How many seeds favour each mechanism, with its speed-up, or the best accuracy where no speed-up is known. Tests are left to
+/// `compare`: there may be many runs.
 fn headline(evidence: &Evidence) -> String {
     if evidence.has_learned_nothing() {
         return "nothing learned".to_owned();
     }
+    let seeds = if evidence.points.len() > 1 { "pairs" } else { "seeds" };
     let of_mechanism = |mechanism: &String| {
+        let in_favour = evidence.points.iter().filter_map(|point| point.seeds_in_favour(mechanism));
+        let (faster, all) = in_favour.fold((0, 0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
         let ratios = evidence.points.iter().filter_map(|point| Some(point.speedup(mechanism)?.ratio));
-        let mut ratios: Vec<Ratio> = ratios.collect();
+        // A bound that nearly is 1 says nothing.
+        let says_more = |ratio: &Ratio| matches!(ratio, Ratio::Exactly(_)) || (ratio.value() - 1.0).abs() >= 0.05;
+        let mut ratios: Vec<Ratio> = ratios.filter(says_more).collect();
         ratios.sort_by(|one, other| one.value().total_cmp(&other.value()));
-        match &ratios[..] {
-            [] => None,
-            [only] => Some(format!("{mechanism} {only}")),
-            [min, .., max] => Some(format!("{mechanism} {min} to {max}")),
-        }
+        let range = match &ratios[..] {
+            [] => String::new(),
+            [only] => format!(" ({only})"),
+            [min, .., max] => format!(" ({min} to {max})"),
+        };
+        (all > 0).then(|| format!("{mechanism}: {faster} of {all} {seeds} faster{range}"))
     };
-    let speedups: Vec<String> = evidence.experiment.mechanisms.iter().filter_map(of_mechanism).collect();
-    if speedups.is_empty() { best_accuracy(evidence) } else { format!("speed-up: {}", speedups.join(", ")) }
+    let is_known = evidence.points.iter().flat_map(|point| &point.mechanisms).any(|mechanism| mechanism.reached > 0);
+    let compared: Vec<String> = evidence.experiment.mechanisms.iter().filter_map(of_mechanism).collect();
+    match is_known && !compared.is_empty() {
+        true => format!("{}; not tested", compared.join("; ")),
+        false => best_accuracy(evidence),
+    }
 }
 
 fn best_accuracy(evidence: &Evidence) -> String {
