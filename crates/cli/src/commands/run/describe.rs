@@ -64,7 +64,7 @@ impl Prepared {
         if let Some(estimate) = estimate {
             let Estimate { seconds, memory_bytes, disk_bytes, .. } = estimate;
             if estimate.done < estimate.trials || estimate.after_seconds > 0.0 {
-                let less = if estimate.can_stop_early { "; less if trials reach their target early" } else { "" };
+                let less = if estimate.can_stop_early { "; less if some stop early" } else { "" };
                 let at_once = counted(self.sharing.jobs, "trial");
                 let surfaces = match estimate.after_seconds {
                     seconds if seconds < 1.0 => String::new(),
