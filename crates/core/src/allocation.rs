@@ -25,8 +25,8 @@ impl Allocation {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let file = |path| std::fs::read_to_string(path).unwrap_or_default();
             let machine = memory_of_machine(&file("/proc/meminfo"), &file("/sys/fs/cgroup/memory.max"));
-            let memory =
-                machine.into_iter().chain(address_space(&file("/proc/self/limits"), &file("/proc/self/status"))).min();
+            let address_space = address_space(&file("/proc/self/limits"), &file("/proc/self/status"), cores);
+            let memory = machine.into_iter().chain(address_space).min();
             Allocation::new(|name| std::env::var(name).ok(), cores, memory)
         })
     }
@@ -62,11 +62,14 @@ fn memory_of_machine(meminfo: &str, limit: &str) -> Option<u64> {
     kibibytes(meminfo, "MemTotal:").into_iter().chain(limit.trim().parse()).min()
 }
 
-/// Bytes that are left of a limit of the address space, if there is one.
-fn address_space(limits: &str, status: &str) -> Option<u64> {
+/// Bytes that are left of a limit of the address space, if there is one, without those that allocators reserve for a thread on each
+/// core.
+fn address_space(limits: &str, status: &str, cores: usize) -> Option<u64> {
+    /// The size of an arena of the GNU allocator.
+    const RESERVED: u64 = 64 << 20;
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let limit: u64 = limit.split_whitespace().next()?.parse().ok()?; // or `unlimited`
-    Some(limit.saturating_sub(kibibytes(status, "VmSize:")?))
+    Some(limit.saturating_sub(kibibytes(status, "VmSize:")? + cores as u64 * RESERVED))
 }
 
 /// The number of bytes after a word in a file that counts in kibibytes.
@@ -133,9 +136,9 @@ mod tests {
             )
         };
         let status = "Name:\tsemfocus\nVmSize:\t  524288 kB\nVmRSS:\t 1000 kB\n";
-        assert_eq!(address_space(&limits("2147483648"), status), Some(2 * GIB - GIB / 2));
-        assert_eq!(address_space(&limits("1000"), status), Some(0));
-        assert_eq!(address_space(&limits("unlimited"), status), None);
+        assert_eq!(address_space(&limits("2147483648"), status, 4), Some(2 * GIB - GIB / 2 - GIB / 4));
+        assert_eq!(address_space(&limits("1000"), status, 4), Some(0));
+        assert_eq!(address_space(&limits("unlimited"), status, 4), None);
     }
 
     #[test]
