@@ -77,8 +77,8 @@ fn is_lead(picture: &Picture) -> bool {
     matches!(picture.name.as_str(), "curves" | "speedup" | "grid-speedup")
 }
 
-/// The scale and what is smaller than in the published experiment, in a few words: `, quick scale (fewer epochs)`. An experiment that is
-/// no preset has no scale.
+/// Whether it is the full scale, and what is smaller than in the published experiment, in a few words: `, reduced (fewer epochs)`. The
+/// folder of a run does not say which of the smaller scales it has. An experiment that is not a preset has no scale.
 fn size(experiment: &Experiment) -> String {
     const SMALLER: [(Subject, &str); 4] = [
         (Subject::Setting("data.length"), "shorter sequences"),
@@ -86,7 +86,7 @@ fn size(experiment: &Experiment) -> String {
         (Subject::Setting("data.train"), "fewer examples"),
         (Subject::SeedCount, "fewer seeds"),
     ];
-    let Experiment { name, scale, reduced, changed, .. } = experiment;
+    let Experiment { name, reduced, changed, .. } = experiment;
     let is_smaller = |Difference { here, there, .. }: &&Difference| {
         let number = |text: &str| text.parse::<f64>().ok();
         number(here).zip(number(there)).is_some_and(|(here, there)| here < there)
@@ -99,7 +99,8 @@ fn size(experiment: &Experiment) -> String {
         words.push("changed settings");
     }
     let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
-    if presets().iter().any(|preset| preset.name == *name) { format!(", {scale} scale{words}") } else { words }
+    let scale = if reduced.is_empty() { "full scale" } else { "reduced" };
+    if presets().iter().any(|preset| preset.name == *name) { format!(", {scale}{words}") } else { words }
 }
 
 /// Text with what stands between backticks as code.
