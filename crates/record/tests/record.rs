@@ -273,7 +273,7 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
 
     // A number on a page, a figure, a figure too many.
     let page = dir.join("page.md");
-    let before = replace(&page, "5.0 times", "6.0 times");
+    let before = replace(&page, "5.0×", "6.0 times");
     assert_eq!(outdated(), std::slice::from_ref(&page));
     std::fs::write(&page, before).unwrap();
     let figure = dir.join("figures/small-curves.svg");
