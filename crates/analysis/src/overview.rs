@@ -7,7 +7,7 @@ use semfocus_core::study::seed_name;
 use semfocus_core::time_left::{probable_end, time_side_by_side};
 use semfocus_core::{EpochRecord, Metric, Point, TrialId};
 use semfocus_store::{
-    Change, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial, TrialData,
+    Change, Damage, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial, TrialData,
 };
 use serde::Serialize;
 
@@ -38,10 +38,10 @@ pub struct Overview {
     pub unreadable: usize,
     /// The trials, in the order of the experiment.
     pub list: Vec<TrialOverview>,
-    /// What cannot be read or is damaged, in words.
-    pub damage: Vec<String>,
+    /// What cannot be read or is damaged.
+    pub damage: Vec<Damage>,
     #[serde(skip)]
-    run_damage: Vec<String>,
+    run_damage: Vec<Damage>,
     #[serde(skip)]
     places: HashMap<TrialId, usize>,
 }
@@ -92,7 +92,7 @@ pub struct TrialOverview {
     #[serde(skip)]
     at_once: Option<usize>,
     #[serde(skip)]
-    damage: Vec<String>,
+    damage: Vec<Damage>,
 }
 
 impl Overview {
@@ -118,12 +118,12 @@ impl Overview {
                 self.experiment = experiment.name;
                 self.places = index.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
                 self.list = index.into_iter().map(TrialOverview::new).collect();
-                self.run_damage = damage.iter().map(ToString::to_string).collect();
+                self.run_damage = damage.iter().map(Damage::from).collect();
             }
             Change::Trial { data, holder, damage } => {
                 if let Some(trial) = self.trial(data.entry.id) {
                     trial.replace(*data, holder);
-                    trial.damage = damage.iter().map(ToString::to_string).collect();
+                    trial.damage = damage.iter().map(Damage::from).collect();
                 }
             }
             Change::Progress { trial, state, status, holder, epochs } => {

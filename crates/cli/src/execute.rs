@@ -42,18 +42,31 @@ impl Execution<'_> {
         ends
     }
 
-    /// Works on jobs one after the other, each on this many threads or all cores. Returns the exit code of the program if they
-    /// were interrupted.
-    pub(crate) fn one_by_one(&self, jobs: &[&dyn Job], threads: Option<usize>) -> Result<Option<Exit>, Error> {
-        let ends = self.run(jobs, Sharing::one_by_one(threads));
-        if let Some(message) = ends.iter().flatten().find_map(End::failure) {
-            return Err(message.into());
+    /// Works on jobs one after the other, each on this many threads or all cores. Gives those that are over, and the exit code of the
+    /// program: some may have failed or been interrupted. If nothing else is over, a failure is an error.
+    pub(crate) fn one_by_one<'j, J: Job>(
+        &self,
+        jobs: &'j [J],
+        threads: Option<usize>,
+    ) -> Result<(Vec<&'j J>, Exit), Error> {
+        let ends = self.run(&as_jobs(jobs), Sharing::one_by_one(threads));
+        let (mut over, mut failed) = (Vec::new(), Vec::new());
+        for (job, end) in jobs.iter().zip(&ends) {
+            match end {
+                Some(End::Over(_)) => over.push(job),
+                Some(End::Failed(message)) => failed.push((job, message)),
+                Some(End::Interrupted) | None => {}
+            }
         }
-        if ends.iter().all(|end| matches!(end, Some(End::Over(_)))) {
-            return Ok(None);
+        match &failed[..] {
+            [(_, message), ..] if over.is_empty() => return Err(message.as_str().into()),
+            failed => failed.iter().for_each(|(job, message)| say!("failed: {}: {message}", job.title())),
         }
-        say!("Interrupted; progress is saved.{}", to_resume());
-        Ok(Some(Exit::Interrupted))
+        if over.len() + failed.len() < jobs.len() {
+            say!("Interrupted; progress is saved.{}", to_resume());
+            return Ok((over, Exit::Interrupted));
+        }
+        Ok((over, if failed.is_empty() { Exit::Done } else { Exit::SomeFailed }))
     }
 }
 

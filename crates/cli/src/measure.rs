@@ -49,11 +49,14 @@ pub(crate) fn all(store: &Store, experiment: &Experiment, now: &[Measurement]) -
     Ok(Measurement::in_place_of(&experiment.after.measurements, &kept))
 }
 
-/// The models of a run that a measurement is about.
+/// The models of a run that a measurement is about. A trial that is not over is left out: it would be compared with others after
+/// fewer epochs.
 pub(crate) fn models(measurement: &Measurement, lab: &Lab, store: &Store) -> Result<ChosenModels, Error> {
     let mut chosen = ChosenModels::default();
     chosen.of_run(lab, store, measurement.models())?;
-    Ok(chosen)
+    let (over, others): (Vec<_>, Vec<_>) = chosen.models.into_iter().partition(|model| model.is_over);
+    chosen.skipped.extend(others.iter().map(|model| format!("{}: not over, skipped", model.title)));
+    Ok(ChosenModels { models: over, ..chosen })
 }
 
 /// Whether workers would find something to measure in a run whose trials are over. No model is loaded.

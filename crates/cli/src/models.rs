@@ -9,9 +9,10 @@ use semfocus_core::measurement::{Count, ModelChoice};
 use semfocus_core::study::seed_name;
 use semfocus_core::{MechanismList, Point, TrialSettings};
 use semfocus_lab::{ChosenModels, Lab, ModelRef};
-use semfocus_store::{Locks, Store, StoreError, TrialReader};
+use semfocus_store::{Damage, Locks, Store, StoreError, TrialReader};
 use serde::Serialize;
 
+use crate::damage::left_out;
 use crate::execute::Execution;
 use crate::locks::LockArg;
 use crate::signals::stop_on_signals;
@@ -30,7 +31,7 @@ pub(crate) fn mechanism_width<'a>(names: impl Iterator<Item = &'a String>) -> us
 }
 
 /// Says which trials are left out, and gives the models of the others.
-pub(crate) fn announced(ChosenModels { models, skipped }: ChosenModels) -> Vec<ModelRef> {
+pub(crate) fn announced(ChosenModels { models, skipped, .. }: ChosenModels) -> Vec<ModelRef> {
     skipped.iter().for_each(|skipped| say!("{skipped}"));
     models
 }
@@ -119,12 +120,17 @@ impl ModelArgs {
         settings
     }
 
-    /// The chosen models. Trials of a run that diverged or have no checkpoint are skipped with a message.
-    pub(crate) fn models(&self, lab: &Lab, choice: &ModelChoice) -> Result<Vec<ModelRef>, Error> {
-        let mut chosen = ChosenModels::default();
+    /// The chosen models. Trials of a run that diverged or have no checkpoint are skipped with a message. The exit code says whether
+    /// damaged ones were left out.
+    pub(crate) fn models(&self, lab: &Lab, choice: &ModelChoice) -> Result<(Vec<ModelRef>, Exit), Error> {
+        let (mut chosen, mut exit) = (ChosenModels::default(), Exit::Done);
         for path in &self.runs {
             if Store::is_store(path) {
                 chosen.of_run(lab, &Store::open(path)?, choice)?;
+                let damage: Vec<Damage> = chosen.damage.drain(..).map(|error| Damage::from(&error)).collect();
+                if left_out(path, &damage) != Exit::Done {
+                    exit = Exit::SomeFailed;
+                }
             } else {
                 chosen.of_trial(TrialReader::find(path)?, choice)?;
             }
@@ -133,17 +139,22 @@ impl ModelArgs {
         if models.is_empty() {
             return Err("no trial of these runs has a trained model: none has a checkpoint yet, or all diverged".into());
         }
-        Ok(models)
+        Ok((models, exit))
     }
 
-    /// Measures with the device and the locks that are asked for.
+    /// Measures with the device and the locks that are asked for. The exit code is the given one if nothing else is wrong.
     pub(crate) fn execute(
         &self,
         lab: &Lab,
+        left_out: Exit,
         measure: impl FnOnce(&Execution<'_>) -> Result<Exit, Error>,
     ) -> Result<Exit, Error> {
         let (stop, locks) = (stop_on_signals()?, self.locks()?);
-        measure(&Execution { lab, device: &self.device.device, locks: &locks, stop: &stop, is_quiet: false })
+        let execution = Execution { lab, device: &self.device.device, locks: &locks, stop: &stop, is_quiet: false };
+        Ok(match measure(&execution)? {
+            Exit::Done => left_out,
+            exit => exit,
+        })
     }
 
     /// How the folders of the models are taken.

@@ -322,3 +322,158 @@ fn a_run_that_two_processes_wrote_at_once_begins_again() {
         assert_eq!(semfocus(&["compare", &dir_of_lock]).code, 0);
     }
 }
+
+/// The program with a limit of time: code 124 if it does not answer.
+fn answers(arguments: &[&str], folder: &str) -> (i32, String) {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_semfocus")]).args(arguments).current_dir(folder);
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn make_pipe(path: &str) {
+    let _ = std::fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn pipes_devices_and_sparse_files_are_refused_at_once() {
+    let scratch = Scratch::new("special-files");
+    let (_, dir) = finished(&scratch);
+    let sparse = scratch.path("sparse.toml");
+    std::fs::File::create(&sparse).unwrap().set_len(3 << 30).unwrap();
+    let pipe = scratch.path("pipe.toml");
+    make_pipe(&pipe);
+    for (file, said) in
+        [(sparse.as_str(), "3221225472 bytes"), (&pipe, "not a regular file"), ("/dev/zero", "not a regular file")]
+    {
+        let (code, stderr) = answers(&["run", file, "--dry-run"], ".");
+        assert!(code == 2 && stderr.contains(said), "{file}: {code} {stderr}");
+    }
+    // A profile of a site.
+    let profile = scratch.path(".semfocus.toml");
+    make_pipe(&profile);
+    let (code, stderr) = answers(&["slurm", "submit", "even-pairs", "--print"], &scratch.path("."));
+    assert!(code != 0 && code != 124 && stderr.contains("not a regular file"), "{code} {stderr}");
+    std::fs::remove_file(profile).unwrap();
+    // In the folder of a run.
+    let cases: [(&str, &[&str]); 6] = [
+        ("measure.toml", &["work"]),
+        ("measure.toml", &["slurm", "status"]),
+        ("slurm/now/submission.json", &["slurm", "status"]),
+        ("experiment.toml", &["run"]),
+        ("experiment.toml", &["status"]),
+        ("trials.csv", &["compare"]),
+    ];
+    for (name, command) in cases {
+        let damaged = copy(&scratch, &dir, "with-a-pipe");
+        let path = Path::new(&damaged).join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        make_pipe(path.to_str().unwrap());
+        let (code, stderr) = answers(&[command, &[damaged.as_str()]].concat(), ".");
+        assert!(
+            code != 0 && code != 124 && stderr.contains("not a regular file"),
+            "{name}, {command:?}: {code} {stderr}"
+        );
+        std::fs::remove_dir_all(&damaged).unwrap();
+    }
+    // A description that leads elsewhere.
+    let linked = copy(&scratch, &dir, "linked");
+    let description = Path::new(&linked).join("experiment.toml");
+    let elsewhere = scratch.path("elsewhere.toml");
+    std::fs::rename(&description, &elsewhere).unwrap();
+    symlink(&elsewhere, &description).unwrap();
+    let (code, stderr) = answers(&["run", &linked], ".");
+    assert!(code != 0 && stderr.contains("symbolic link"), "{code} {stderr}");
+}
+
+#[test]
+fn a_model_that_may_not_be_read_is_left_out_and_no_other_takes_its_place() {
+    let scratch = Scratch::new("unreadable-model");
+    let (_, dir) = finished(&scratch);
+    let folder = trials(&dir)[0].clone();
+    let last = folder.join("last.safetensors");
+    for what in ["unreadable", "damaged"] {
+        let dir = copy(&scratch, &dir, what);
+        assert!(Command::new("chmod").args(["-R", "a+rwX", &dir]).status().unwrap().success());
+        let last = Path::new(&dir).join("trials").join(folder.file_name().unwrap()).join("last.safetensors");
+        let arguments = ["probe", dir.as_str(), "--samples", "10"];
+        let (code, said) = if what == "damaged" {
+            std::fs::write(&last, "nothing").unwrap();
+            let output = semfocus(&arguments);
+            (output.code, output.stderr)
+        } else {
+            std::fs::set_permissions(&last, std::fs::Permissions::from_mode(0o600)).unwrap();
+            let Some(answer) = as_another_user(&arguments) else { continue };
+            answer
+        };
+        assert_eq!(code, 3, "{said}");
+        assert!(said.contains("failed: ") && said.contains("last.safetensors"), "{said}");
+        let probed =
+            |trial: &PathBuf| std::fs::read_to_string(trial.join("probes.jsonl")).unwrap_or_default().lines().count();
+        let counts: Vec<usize> = trials(&dir).iter().map(probed).collect();
+        assert_eq!((counts.iter().sum::<usize>(), probed(&last.parent().unwrap().to_owned())), (3, 0), "{what}");
+    }
+    assert!(last.is_file());
+}
+
+#[test]
+fn workers_measure_no_trial_that_is_not_over() {
+    let scratch = Scratch::new("half-way");
+    let (file, dir) = finished(&scratch);
+    let stuck = trials(&dir)[0].clone();
+    // Another epoch cannot be saved.
+    std::fs::remove_file(stuck.join("best.safetensors")).unwrap();
+    std::fs::create_dir(stuck.join("best.safetensors")).unwrap();
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "--epochs", "6", "-q"]).code, 3);
+    let output = semfocus(&["work", &dir, "--probe", "-q"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    let is_probed = |trial: &PathBuf| trial.join("probes.jsonl").exists();
+    assert_eq!(trials(&dir).iter().filter(|trial| is_probed(trial)).count(), 3, "{}", output.stderr);
+    assert!(!is_probed(&stuck));
+}
+
+#[test]
+fn every_number_is_covered_and_advice_can_be_followed() {
+    let scratch = Scratch::new("covered numbers");
+    let (file, dir) = finished(&scratch);
+    let expected = copy(&scratch, &dir, "expected");
+    assert_eq!(semfocus(&["work", &dir, "--sharpness=samples=10", "-q"]).code, 0);
+    assert_eq!(semfocus(&["verify", &dir]).code, 0);
+    let folders = trials(&dir);
+    edit(&folders[0].join("trial.toml"), "epochs = 4", "epochs = 5");
+    edit(&Path::new(&dir).join("measure.toml"), "samples = 10", "samples = 11");
+    for name in ["events.jsonl", "sharpness.jsonl"] {
+        let mut bytes = std::fs::read(folders[1].join(name)).unwrap();
+        bytes.pop();
+        std::fs::write(folders[1].join(name), bytes).unwrap();
+    }
+    let verified = semfocus(&["verify", &dir]);
+    assert_eq!(verified.code, 3, "{}", verified.stdout);
+    for name in ["trial.toml", "measure.toml", "events.jsonl", "sharpness.jsonl"] {
+        assert!(verified.stdout.contains(&format!("{name} is damaged: its ")), "{name}: {}", verified.stdout);
+    }
+    // What is printed can be pasted, although there is a blank in the path.
+    let advice = verified.stdout.lines().find_map(|line| line.strip_prefix("To repair it: semfocus ")).unwrap();
+    let shell = |command: &str| {
+        let script = format!("exec {} {command} -q", env!("CARGO_BIN_EXE_semfocus"));
+        let script = if command.starts_with("run") { script } else { script.trim_end_matches(" -q").to_owned() };
+        Command::new("bash").args(["-c", &script]).output().unwrap()
+    };
+    let repaired = shell(advice);
+    assert_eq!(repaired.status.code(), Some(0), "{}", String::from_utf8_lossy(&repaired.stdout));
+    assert_eq!(semfocus(&["verify", &dir]).code, 0);
+    assert_same_bits(&expected, &dir);
+    assert_eq!(semfocus(&["run", &file, "-o", &dir, "-q"]).code, 0);
+    // What cannot be repaired is not promised to be.
+    let last = folders[2].join("last.safetensors");
+    std::fs::remove_file(&last).unwrap();
+    std::fs::create_dir(&last).unwrap();
+    let verified = semfocus(&["verify", &dir]);
+    assert_eq!(verified.code, 3);
+    assert!(
+        !verified.stdout.contains("To repair it") && verified.stdout.contains("cannot be repaired"),
+        "{}",
+        verified.stdout
+    );
+}

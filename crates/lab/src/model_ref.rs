@@ -1,6 +1,6 @@
 //! Where trained models are, and which of them a measurement is about. Nothing is loaded to answer that.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use semfocus_core::measurement::ModelChoice;
@@ -23,10 +23,12 @@ pub struct ModelRef {
     pub point: Point,
     /// What a person calls its trial.
     pub title: String,
+    /// Whether its trial is over.
+    pub is_over: bool,
     weights: Weights,
     /// Epochs it was trained for, by the records.
     recorded: usize,
-    /// Epochs of the weights that were loaded: fewer if the last checkpoint is damaged and the one before was used.
+    /// Epochs of the weights that were loaded: fewer than on record if a process died before it saved the last checkpoint.
     loaded: Arc<OnceLock<usize>>,
 }
 
@@ -43,6 +45,8 @@ pub struct ChosenModels {
     pub models: Vec<ModelRef>,
     /// The trials that have no model, and why not, in words.
     pub skipped: Vec<String>,
+    /// What is damaged or cannot be read, so that its trial is left out.
+    pub damage: Vec<StoreError>,
 }
 
 /// Why models cannot be chosen.
@@ -78,30 +82,22 @@ impl ModelRef {
     }
 
     /// The models of the same trial that probes saved during training, by ascending epoch.
-    pub fn along_training(&self) -> Vec<ModelRef> {
+    pub fn along_training(&self) -> Result<Vec<ModelRef>, StoreError> {
         let snapshot =
             |epoch| ModelRef { weights: Weights::Snapshot, recorded: epoch, loaded: Arc::default(), ..self.clone() };
-        self.folder.snapshots().into_iter().map(snapshot).collect()
+        Ok(self.folder.snapshots()?.into_iter().map(snapshot).collect())
     }
 
-    /// Loads the model. A last checkpoint that is damaged is replaced by the one before it; the text says so.
-    pub fn load(&self, lab: &Lab, device: &Device) -> Result<(TrainedModel, Option<String>), ModelError> {
+    /// Loads the model. Another one never takes the place of one that cannot be read: mechanisms would be compared after different
+    /// epochs.
+    pub fn load(&self, lab: &Lab, device: &Device) -> Result<TrainedModel, ModelError> {
         let path = match self.weights {
             Weights::Checkpoint(name) => self.folder.checkpoint(name),
             Weights::Snapshot => self.folder.snapshot(self.recorded),
         };
-        let trial = stored_trial(lab, &self.folder)?;
-        let read = |path: &Path| TrainedModel::read_file(device, &trial, path);
-        let (trained, note) = match read(&path) {
-            Err(error) if self.weights == Weights::Checkpoint(CheckpointName::Last) => {
-                let Ok(trained) = read(&self.folder.checkpoint(CheckpointName::Previous)) else { return Err(error) };
-                let note = format!("{error}; the previous checkpoint, after epoch {}, is used", trained.epoch);
-                (trained, Some(note))
-            }
-            result => (result?, None),
-        };
+        let trained = TrainedModel::read_file(device, &stored_trial(lab, &self.folder)?, &path)?;
         let _ = self.loaded.set(trained.epoch); // the same weights are loaded every time
-        Ok((trained, note))
+        Ok(trained)
     }
 }
 
@@ -109,18 +105,20 @@ impl ChosenModels {
     /// The model of a trial that was named by its folder.
     pub fn of_trial(&mut self, folder: TrialReader, choice: &ModelChoice) -> Result<(), ChoiceError> {
         let (records, settings) = (folder.records()?, folder.settings()?);
-        if folder.state(records.len(), usize::MAX) == State::Diverged {
+        let state = folder.state(records.len(), settings.training.epochs);
+        if state == State::Diverged {
             return Err(ChoiceError::Diverged(folder.path().to_owned()));
         }
         let TrialSettings { task, mechanism, seed, training, .. } = settings.clone();
         let entry = IndexEntry { id: folder.id(), epochs: training.epochs, task, mechanism, seed, point: Point::new() };
-        self.add(folder, settings, entry, &records, choice);
+        self.add(folder, settings, entry, &records, state, choice);
         Ok(())
     }
 
     /// The models of a run. Trials that diverged or have no checkpoint are skipped.
     pub fn of_run(&mut self, lab: &Lab, store: &Store, choice: &ModelChoice) -> Result<(), ChoiceError> {
-        let Contents { experiment, trials, .. } = store.read()?;
+        let Contents { experiment, trials, damage } = store.read()?;
+        self.damage.extend(damage);
         // Spellings that are not the usual ones are accepted, and so are mechanisms that this program does not know.
         let usual = |name: &String| lab.mechanism(name).map_or_else(|_| name.clone(), |usual| usual.to_string());
         let chosen: Vec<String> = choice.mechanisms.iter().map(usual).collect();
@@ -135,12 +133,11 @@ impl ChosenModels {
             if !is_chosen || !seeds.contains(&entry.seed) {
                 continue;
             }
-            let has_checkpoint = CheckpointName::ALL.iter().any(|name| folder.checkpoint(*name).is_file());
             let reason = match (state, settings) {
                 (State::Diverged, _) => "diverged",
                 (State::Unreadable, _) => "its files cannot be read",
-                (_, Some(settings)) if has_checkpoint => {
-                    self.add(folder, settings, entry, &records, choice);
+                (_, Some(settings)) if folder.has_checkpoint() => {
+                    self.add(folder, settings, entry, &records, state, choice);
                     continue;
                 }
                 _ => "no checkpoint yet",
@@ -156,6 +153,7 @@ impl ChosenModels {
         settings: TrialSettings,
         entry: IndexEntry,
         records: &[EpochRecord],
+        state: State,
         choice: &ModelChoice,
     ) {
         let (name, recorded) = match choice.best {
@@ -163,8 +161,8 @@ impl ChosenModels {
             false => (CheckpointName::Last, records.len()),
         };
         let (title, weights) = (entry.title(), Weights::Checkpoint(name));
-        let point = entry.point;
-        self.models.push(ModelRef { folder, settings, point, title, weights, recorded, loaded: Arc::default() });
+        let (point, is_over, loaded) = (entry.point, state.is_over(), Arc::default());
+        self.models.push(ModelRef { folder, settings, point, title, is_over, weights, recorded, loaded });
     }
 }
 

@@ -49,6 +49,17 @@ pub enum ModelError {
     },
 }
 
+impl ModelError {
+    /// Whether the model is lost or damaged. An error of the system says nothing about it.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            ModelError::NotYet(_) => true,
+            ModelError::Checkpoint { reason, .. } => reason.is_damage(),
+            _ => false,
+        }
+    }
+}
+
 impl TrainedModel {
     /// The model of a checkpoint of a stored trial.
     pub fn read(lab: &Lab, device: &Device, folder: &TrialReader, name: CheckpointName) -> Result<Self, ModelError> {
@@ -57,10 +68,10 @@ impl TrainedModel {
 
     /// The model of a checkpoint file of a trial.
     pub fn read_file(device: &Device, trial: &Trial, path: &Path) -> Result<Self, ModelError> {
-        if !path.exists() {
-            return Err(ModelError::NotYet(path.to_owned()));
-        }
-        let refused = |reason| ModelError::Checkpoint { path: path.to_owned(), reason };
+        let refused = |reason: Refused| match reason.is_missing() {
+            true => ModelError::NotYet(path.to_owned()),
+            false => ModelError::Checkpoint { path: path.to_owned(), reason },
+        };
         let checkpoint = Checkpoint::read(path, Some(trial.id)).map_err(refused)?;
         let epoch = checkpoint.progress.epoch;
         let contents = |error: String| refused(Refused::Contents(error));

@@ -124,7 +124,7 @@ pub(crate) fn write(
     let plan: Vec<TrialId> = run.trials.iter().map(|trial| trial.entry.id).collect();
     let evidence = Evidence::new(run, goal, None)?;
     if let Some(damage) = evidence.damage.first() {
-        return Err(RecordError::Damaged { run: store.dir().to_owned(), damage: damage.clone() });
+        return Err(RecordError::Damaged { run: store.dir().to_owned(), damage: damage.text.clone() });
     }
     if evidence.trials().all(|observed| observed.measures.is_none()) {
         return Err(RecordError::Empty { run: store.dir().to_owned() });

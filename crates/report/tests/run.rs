@@ -380,7 +380,10 @@ fn damage_costs_a_trial_and_is_said() {
     let scratch = scratch("damaged");
     let store = finished(&scratch.0);
     let folder = store.read().unwrap().trials[1].folder.clone();
-    let damage = || Evidence::read(&store, GOAL).unwrap().damage.join("\n");
+    let damage = || {
+        let damage = Evidence::read(&store, GOAL).unwrap().damage;
+        damage.into_iter().map(String::from).collect::<Vec<_>>().join("\n")
+    };
     let record = folder.path().join("epochs.csv");
     let good = std::fs::read_to_string(&record).unwrap();
     std::fs::write(&record, good.replace("\n7,", "\n9,")).unwrap();

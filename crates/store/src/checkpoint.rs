@@ -12,7 +12,8 @@
 //! pass, dropout and examples that are drawn for a step from seed and step; so epoch and step are all there is to keep.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -26,6 +27,9 @@ use crate::status::Best;
 pub const FORMAT_VERSION: u32 = 3;
 
 const METADATA: &str = "semfocus";
+
+/// Bytes of the largest header that SafeTensors allows.
+const MAX_HEADER: u64 = 100_000_000;
 
 /// How far a trial is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,6 +93,11 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Refused::Unreadable(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether the file will never be of use. Anything else may pass, or is good for another version of the program.
     pub fn is_damage(&self) -> bool {
         !matches!(self, Refused::Unreadable(_) | Refused::Version(_))
@@ -163,7 +172,8 @@ impl Checkpoint {
 
     /// Reads a file; `trial` is the one it must belong to, if that matters.
     pub fn read(path: &Path, trial: Option<TrialId>) -> Result<Self, Refused> {
-        let bytes = disk::read(path, u64::MAX).and_then(|bytes| bytes.ok_or_else(|| io::ErrorKind::NotFound.into()));
+        let bytes =
+            disk::read_with(path, contents).and_then(|bytes| bytes.ok_or_else(|| io::ErrorKind::NotFound.into()));
         Checkpoint::from_bytes(&bytes.map_err(Refused::Unreadable)?, trial)
     }
 
@@ -214,6 +224,21 @@ impl Checkpoint {
             tensors: views.into_iter().map(values).collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// The contents of a file, if it is as large as its header says. Of another one no more is read than shows that it is damaged.
+fn contents(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut bytes)?;
+    let header = bytes.as_slice().try_into().map_or(0, u64::from_le_bytes);
+    file.by_ref().take(header.min(MAX_HEADER)).read_to_end(&mut bytes)?;
+    let tensors: HashMap<String, serde_json::Value> =
+        serde_json::from_slice(&bytes[bytes.len().min(8)..]).unwrap_or_default();
+    let end = |tensor: &serde_json::Value| tensor.get("data_offsets")?.get(1)?.as_u64();
+    let size = tensors.values().filter_map(end).max().unwrap_or(0);
+    // One byte more than there should be is seen, too.
+    file.by_ref().take(size.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn is_of_optimizer(name: &str) -> bool {

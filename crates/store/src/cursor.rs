@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{StoreError, disk, files};
 
+/// What is wrong with a file of lines that ends in the middle of one.
+pub(crate) const CUT_OFF: &str =
+    "its last line has no end: a process died while it wrote it, or the end of the file is lost";
+
 /// Bytes of the largest record that is read. An epoch takes a hundred.
 const MAX_RECORD: u64 = 512 << 20;
 
@@ -25,6 +29,19 @@ pub(crate) struct Lines {
 }
 
 impl Cursor {
+    /// An error about a file of lines that ends in the middle of one. What cannot be read, its reader reports.
+    pub(crate) fn half_line(path: &Path) -> Option<StoreError> {
+        let (last, _) = disk::last_byte(path).ok()??;
+        (last != b'\n').then(|| StoreError::damaged(path, CUT_OFF))
+    }
+
+    /// Cuts off half a line at the end of a file.
+    pub(crate) fn cut_half_line(path: &Path) -> Result<(), StoreError> {
+        let mut cursor = Cursor::default();
+        cursor.read(path)?;
+        files::shorten(path, cursor.bytes)
+    }
+
     /// Bytes before the cursor.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

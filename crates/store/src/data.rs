@@ -2,10 +2,34 @@
 //! as the record of the study, which keeps less, is None or empty.
 
 use semfocus_core::{EpochRecord, Experiment, Metrics, TrialSettings};
+use serde::Serialize;
 
 use crate::{
-    Asked, Environment, IndexEntry, ProbeRecord, SharpnessRecord, State, Status, StoredSurface, SurfaceSettings,
+    Asked, Environment, IndexEntry, ProbeRecord, SharpnessRecord, State, Status, StoreError, StoredSurface,
+    SurfaceSettings,
 };
+
+/// Something that is damaged or cannot be read, and was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub struct Damage {
+    /// What, in words.
+    pub text: String,
+    /// Whether it can be repaired.
+    pub is_repairable: bool,
+}
+
+impl From<&StoreError> for Damage {
+    fn from(error: &StoreError) -> Self {
+        Damage { text: error.to_string(), is_repairable: error.is_repairable() }
+    }
+}
+
+impl From<Damage> for String {
+    fn from(damage: Damage) -> String {
+        damage.text
+    }
+}
 
 /// A run: the experiment and what is known of its trials.
 #[derive(Clone, Debug)]
@@ -14,8 +38,8 @@ pub struct RunData {
     pub experiment: Experiment,
     /// All trials of the experiment, in their order, those that have not begun included.
     pub trials: Vec<TrialData>,
-    /// What cannot be read or is damaged and was left out, in words.
-    pub damage: Vec<String>,
+    /// What cannot be read or is damaged and was left out.
+    pub damage: Vec<Damage>,
 }
 
 /// What is known of a trial.

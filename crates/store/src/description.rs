@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use semfocus_core::Experiment;
 
-use crate::check::{verify_checksum, with_checksum};
-use crate::{Store, StoreError, files};
+use crate::check::{check, verify_checksum, with_checksum};
+use crate::{IndexEntry, Store, StoreError, files, index};
 
 impl Store {
     /// The experiment it holds; if its file is damaged, as the copy has it.
@@ -29,16 +29,18 @@ impl Store {
         times.filter_map(Result::ok).max()
     }
 
-    /// Describes the experiment.
-    pub(crate) fn write_experiment(&self, experiment: &Experiment) -> Result<(), StoreError> {
-        let text = described(experiment);
+    /// Describes the experiment and lists its trials.
+    pub(crate) fn write_experiment(&self, experiment: &Experiment, trials: &[IndexEntry]) -> Result<(), StoreError> {
+        let list = index::text(trials);
+        files::write_whole(&self.index_path(), list.as_bytes())?;
+        let text = described(experiment, &list);
         files::write_whole(&self.experiment_path(), text.as_bytes())?;
         files::write_whole(&self.copy_path(), text.as_bytes())
     }
 
     /// Whether the experiment is described in these very words.
-    pub(crate) fn is_described_as(&self, experiment: &Experiment) -> Result<bool, StoreError> {
-        let text = described(experiment);
+    pub(crate) fn is_described_as(&self, experiment: &Experiment, trials: &[IndexEntry]) -> Result<bool, StoreError> {
+        let text = described(experiment, &index::text(trials));
         for path in [self.experiment_path(), self.copy_path()] {
             if files::read(&path)?.is_none_or(|present| present != text.as_bytes()) {
                 return Ok(false);
@@ -59,6 +61,19 @@ impl Store {
             }
         }
         Ok(damage)
+    }
+
+    /// Refuses a list of trials that is not the one of the experiment. Version 0.2.0 did not write down which one is.
+    pub(crate) fn check_list(&self, list: &str) -> Result<(), StoreError> {
+        let text = |path: PathBuf| files::read_text(&path).ok()?.filter(|text| verify_checksum(&path, text).is_ok());
+        let text = text(self.experiment_path()).or_else(|| text(self.copy_path())).unwrap_or_default();
+        let expected = text.lines().rev().find_map(|line| line.strip_prefix(LIST_LINE));
+        if expected.is_none_or(|expected| expected == check("", list)) {
+            return Ok(());
+        }
+        let reason =
+            "it is not the list of the trials in experiment.toml: one of the two files is older, or of another run";
+        Err(StoreError::damaged(&self.index_path(), reason))
     }
 
     fn read_description(&self, path: &Path) -> Result<Experiment, StoreError> {
@@ -83,10 +98,14 @@ impl Store {
     }
 }
 
-/// The experiment as it is stored.
-fn described(experiment: &Experiment) -> String {
+/// What stands before the checksum of the list of trials.
+const LIST_LINE: &str = "# checksum of trials.csv: ";
+
+/// The experiment as it is stored next to a list of trials.
+fn described(experiment: &Experiment, list: &str) -> String {
     with_checksum(&format!(
-        "# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}",
-        experiment.to_toml()
+        "# The experiment of this folder; `semfocus run` on this file gives the same trials.\n\n{}\n{LIST_LINE}{}",
+        experiment.to_toml(),
+        check("", list)
     ))
 }

@@ -174,15 +174,25 @@ fn fresh<T>(read: impl Fn() -> io::Result<T>) -> io::Result<T> {
     (1..ATTEMPTS).map(|_| read()).find(|result| !is_stale(result)).unwrap_or_else(read)
 }
 
+/// Whether there may be a file or folder with a name: the system says that there is one, or does not say that there is none.
+pub(crate) fn may_exist(path: &Path) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    !path.symlink_metadata().is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
+}
+
+/// What a function reads of a file; none if it is not there.
+pub(crate) fn read_with<T>(path: &Path, read: impl Fn(&mut File) -> io::Result<T>) -> io::Result<Option<T>> {
+    let open_and_read = || open_to_read(path)?.map(|mut file| read(&mut file)).transpose();
+    fresh(|| perform(Operation::Read { path }, open_and_read))
+}
+
 /// The contents of a file from a byte on, and that byte: the first one if the file is shorter. None if it is not there. Files that are
 /// larger than the limit are not read.
 pub(crate) fn read_from(path: &Path, start: u64, limit: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
-    let read = || {
-        let Some(mut file) = open_to_read(path)? else { return Ok(None) };
+    read_with(path, |file| {
         let start = if file.metadata()?.len() < start { 0 } else { start };
-        Ok(Some((file::read_from(&mut file, start, limit)?, start)))
-    };
-    fresh(|| perform(Operation::Read { path }, read))
+        Ok((file::read_from(file, start, limit)?, start))
+    })
 }
 
 /// The contents of a file that is not larger than the limit; none if it is not there.

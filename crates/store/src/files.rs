@@ -4,8 +4,10 @@
 //!
 //! Before anything below a folder that this process has leased is changed, it is made sure that it still has the lease.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use semfocus_core::file::MAX_TEXT;
@@ -183,11 +185,12 @@ pub struct Aside(PathBuf);
 impl Aside {
     /// A name that no other process uses, on any machine: in the same folder, or under a claim in its work folder.
     pub fn new(path: &Path) -> io::Result<Self> {
-        Aside::in_folder(work_folder(path).as_deref().unwrap_or(folder_of(path)), path)
+        work_folder(path).map_or_else(|| Aside::beside(path), |folder| Aside::in_folder(&folder, path))
     }
 
     /// A name in the same folder.
     pub(crate) fn beside(path: &Path) -> io::Result<Self> {
+        remove_parts_once(folder_of(path));
         Aside::in_folder(folder_of(path), path)
     }
 
@@ -233,6 +236,14 @@ pub(crate) fn is_part(name: &std::ffi::OsStr) -> bool {
 
 /// Unfinished files of processes that cannot be judged are removed when they are so old.
 const OLD: Duration = Duration::from_secs(24 * 3600);
+
+/// Whoever writes in a folder for the first time removes what dead processes left there.
+fn remove_parts_once(folder: &Path) {
+    static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned()) {
+        remove_parts(folder);
+    }
+}
 
 /// Removes what dead processes of this machine left half written in a folder, and what is older than a day. A file that another
 /// process may be writing at this moment, here or on another machine, stays. Nothing depends on these files.

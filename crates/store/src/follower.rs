@@ -114,10 +114,12 @@ impl Follower {
         self.look_at_run(&mut changes)?;
         let (experiment, index) = self.run.take().expect("it was just read");
         let is_new = !changes.is_empty();
-        for Finished { trial, epoch, .. } in self.store.finished_from(&mut self.cursor.finished).unwrap_or_default() {
+        for Finished { trial, epoch, state, .. } in
+            self.store.finished_from(&mut self.cursor.finished).unwrap_or_default()
+        {
             // One that is known to be over may have been repaired or made longer.
             let trials = &mut self.cursor.trials;
-            if trials.get(&trial).is_some_and(|known| !known.is_over || known.recorded() != epoch) {
+            if trials.get(&trial).is_some_and(|known| !known.is_over || !state.is_over() || known.recorded() != epoch) {
                 trials.remove(&trial);
             }
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 use semfocus_core::study::seed_name;
 use semfocus_core::{Point, TrialId, settings};
 
+use crate::StoreError;
 use crate::check::check;
-use crate::{StoreError, files};
 
 /// A line of `trials.csv`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +42,8 @@ const COLUMNS: [&str; 5] = ["trial", "epochs", "task", "mechanism", "seed"];
 /// The last column: a checksum of the line.
 const CHECK: &str = "check";
 
-/// Writes the file for the trials of an experiment.
-pub(crate) fn write(path: &Path, trials: &[IndexEntry]) -> Result<(), StoreError> {
+/// The contents of the file for the trials of an experiment.
+pub(crate) fn text(trials: &[IndexEntry]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let axes: Vec<&str> =
         trials.first().map_or(&[][..], |trial| &trial.point).iter().map(|(path, _)| path.as_str()).collect();
@@ -57,7 +57,7 @@ pub(crate) fn write(path: &Path, trials: &[IndexEntry]) -> Result<(), StoreError
         let check = check_of(&row, &axes, (number, trials.len()));
         put(row.into_iter().chain([check.as_str()]).collect());
     }
-    files::write_whole(path, &writer.into_inner().expect("memory takes every row"))
+    String::from_utf8(writer.into_inner().expect("memory takes every row")).expect("all values are text")
 }
 
 /// The checksum of the values of a line under the names of the axes. It depends on the number of the line and of all lines, so
@@ -66,9 +66,8 @@ fn check_of(row: &[&str], axes: &[&str], (number, count): (usize, usize)) -> Str
     check(&format!("{} {number} {count}", axes.join("\n")), &row.join("\n"))
 }
 
-/// Reads the file.
-pub(crate) fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
-    let text = files::read_text(path)?.ok_or_else(|| StoreError::damaged(path, "it is missing"))?;
+/// What the file says.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Vec<IndexEntry>, StoreError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let damaged = |line: u64, reason: &str| StoreError::damaged(path, format!("line {line}: {reason}"));
     let broken = |error: csv::Error| StoreError::damaged(path, error.to_string());
@@ -117,6 +116,10 @@ mod tests {
     use super::*;
     use crate::test_tools::Scratch;
 
+    fn read(path: &Path) -> Result<Vec<IndexEntry>, StoreError> {
+        parse(path, &std::fs::read_to_string(path).unwrap())
+    }
+
     #[test]
     fn names_with_commas_quotes_and_line_breaks_come_back() {
         let scratch = Scratch::new("index");
@@ -131,7 +134,7 @@ mod tests {
         };
         let entries =
             [entry("a1", "plain", "20..40"), entry("a2", "a,b \"c\"", ""), entry("a3", "two\nlines", "\r\n,")];
-        write(&path, &entries).unwrap();
+        std::fs::write(&path, text(&entries)).unwrap();
         assert_eq!(read(&path).unwrap(), entries);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(
@@ -152,7 +155,7 @@ mod tests {
         // As versions before 0.2.0 wrote it.
         std::fs::write(&path, "trial,epochs,task,mechanism,seed\n00000000000000a1,3,plain,topk:5,7\n").unwrap();
         assert!(matches!(read(&path), Err(StoreError::Older { .. })));
-        write(&path, &[entries[0].clone(), entries[0].clone()]).unwrap();
+        std::fs::write(&path, super::text(&[entries[0].clone(), entries[0].clone()])).unwrap();
         assert!(read(&path).unwrap_err().to_string().contains("line 3: this trial has a line already"));
     }
 }

@@ -80,10 +80,11 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
-pub use data::{CurvePoint, RunData, SharpnessData, SurfaceData, TrialData};
+pub use data::{CurvePoint, Damage, RunData, SharpnessData, SurfaceData, TrialData};
 pub use environment::{Environment, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use finished::Finished;
@@ -270,6 +271,12 @@ impl StoreError {
         StoreError::Older { path, reason: format!("has format {format}") }
     }
 
+    /// Whether it names a file that is proven to be damaged, so that it can be set aside and made again. What the system refuses, what
+    /// another version wrote and folders that are in the way stay as they are.
+    pub fn is_repairable(&self) -> bool {
+        matches!(self, StoreError::Damaged { path, .. } if !path.is_dir())
+    }
+
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {
         StoreError::Damaged { path: path.to_owned(), reason: reason.into() }
     }
@@ -347,7 +354,9 @@ impl Store {
         files::remove_parts(&store.dir);
         let found = store.compare(experiment, trials)?;
         let mut repaired = Vec::new();
-        let damaged = store.index().err().map(|error| (store.index_path(), error));
+        // A process may have died after it had written the list and before it described the experiment.
+        let is_new = files::read(&store.index_path())?.is_some_and(|list| list == index::text(trials).as_bytes());
+        let damaged = store.index().err().filter(|_| !is_new).map(|error| (store.index_path(), error));
         let damaged = damaged.into_iter().chain(store.experiment_damage()?);
         for (path, error) in damaged.filter(|_| found != Found::Nothing) {
             if matches!(error, StoreError::Io { .. }) {
@@ -360,9 +369,8 @@ impl Store {
             };
             repaired.push(format!("{error}; {kept}it has been written again"));
         }
-        if found != Found::TheSame || !repaired.is_empty() || !store.is_described_as(experiment)? {
-            index::write(&store.index_path(), trials)?;
-            store.write_experiment(experiment)?;
+        if found != Found::TheSame || !repaired.is_empty() || !store.is_described_as(experiment, trials)? {
+            store.write_experiment(experiment, trials)?;
         }
         Ok(Some(Created { store, found, repaired }))
     }
@@ -374,13 +382,30 @@ impl Store {
 
     /// The trials that `trials.csv` lists, in their order.
     pub fn index(&self) -> Result<Vec<IndexEntry>, StoreError> {
-        match index::read(&self.index_path()) {
+        match self.read_index() {
             // An experiment without mechanisms has no trials.
             Err(StoreError::Damaged { .. }) if self.experiment().is_ok_and(|found| found.mechanisms.is_empty()) => {
                 Ok(Vec::new())
             }
             result => result,
         }
+    }
+
+    fn read_index(&self) -> Result<Vec<IndexEntry>, StoreError> {
+        let path = self.index_path();
+        let read = || {
+            let text = files::read_text(&path)?.ok_or_else(|| StoreError::damaged(&path, "it is missing"))?;
+            Ok::<_, StoreError>((index::parse(&path, &text)?, self.check_list(&text)))
+        };
+        let (mut index, mut is_right) = read()?;
+        // A process that adds trials writes the list and then the experiment.
+        for _ in 0..2 {
+            if is_right.is_err() {
+                std::thread::sleep(Duration::from_millis(50));
+                (index, is_right) = read()?;
+            }
+        }
+        is_right.map(|()| index)
     }
 
     /// The folder of a trial, whether it is there or not.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use semfocus_core::Measurement;
 use semfocus_core::experiment::After;
 
+use crate::check::{verify_checksum, with_checksum};
 use crate::{Store, StoreError, files};
 
 const HEAD: &str = "# What is measured when all trials are trained, in place of what the experiment says in [after].\n";
@@ -14,6 +15,7 @@ impl Store {
     pub fn measurements(&self) -> Result<Vec<Measurement>, StoreError> {
         let path = self.measurements_path();
         let text = files::read_text(&path)?.unwrap_or_default();
+        verify_checksum(&path, &text)?;
         Ok(After::read_measurements(&path.display().to_string(), &text)?)
     }
 
@@ -25,7 +27,7 @@ impl Store {
             return Ok(());
         }
         let table = toml::to_string(&Measurement::to_table(&all)).expect("options are plain values");
-        files::write_whole(&self.measurements_path(), format!("{HEAD}\n{table}").as_bytes())
+        files::write_whole(&self.measurements_path(), with_checksum(&format!("{HEAD}\n{table}")).as_bytes())
     }
 
     fn measurements_path(&self) -> PathBuf {
@@ -53,7 +55,10 @@ mod tests {
         );
         let path = scratch.path().join("measure.toml");
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.ends_with("[[probe]]\n\n[[sharpness]]\nsamples = 20\n\n[[sharpness]]\nfast = true\n"), "{text}");
+        assert!(text.contains("[[probe]]\n\n[[sharpness]]\nsamples = 20\n\n[[sharpness]]\nfast = true\n"), "{text}");
+        std::fs::write(&path, text.replacen("20", "21", 1)).unwrap();
+        assert!(store.measurements().unwrap_err().to_string().contains("its checksum is wrong"));
+        // One that a person or version 0.2.0 wrote has no checksum.
         std::fs::write(&path, "[[probe]]\nsmaples = 3\n").unwrap();
         let error = store.measurements().unwrap_err().to_string();
         assert!(error.contains("measure.toml:2:1") && error.contains("did you mean `samples`?"), "{error}");

@@ -22,9 +22,7 @@ impl Store {
 impl TrialReader {
     /// The weights of another run that the trial uses, out of the copy that its run has.
     pub fn origin(&self, origin: &Origin) -> Result<Checkpoint, StoreError> {
-        // The folder is RUN/trials/ID.
-        let run = self.path().parent().and_then(Path::parent).unwrap_or(Path::new(".."));
-        let path = origin_path(run, origin);
+        let path = origin_path(self.run(), origin);
         if path.symlink_metadata().is_err() {
             let reason = "it is missing; `semfocus run` with `--from` copies it again";
             return Err(StoreError::damaged(&path, reason));
@@ -65,7 +63,7 @@ impl TrialReader {
         let read = |path: PathBuf| Checkpoint::read(&path, Some(self.id())).ok();
         let named = CheckpointName::ALL.iter().filter_map(|name| read(self.checkpoint(*name)));
         let named = named.filter(|found| found.progress.step == 0).map(|found| found.progress.epoch);
-        let mut kept: Vec<usize> = named.chain(self.snapshots()).collect();
+        let mut kept: Vec<usize> = named.chain(self.snapshots().unwrap_or_default()).collect();
         kept.sort_unstable();
         kept.dedup();
         StoreError::NoWeights { path: self.path().to_owned(), reason, kept }

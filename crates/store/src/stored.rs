@@ -1,11 +1,13 @@
 //! Everything that a run has on record. What cannot be read is left out and named; one bad file costs one trial at most.
 
+use std::collections::HashSet;
+
 use semfocus_core::settings::find;
-use semfocus_core::{EpochRecord, Experiment, Point, TrialSettings};
+use semfocus_core::{EpochRecord, Experiment, Point, TrialId, TrialSettings};
 
 use crate::{
-    IndexEntry, RunData, SharpnessData, SharpnessRecord, State, Status, Store, StoreError, SurfaceData, TrialData,
-    TrialReader, disk,
+    Damage, IndexEntry, RunData, SharpnessData, SharpnessRecord, State, Status, Store, StoreError, SurfaceData,
+    TrialData, TrialReader, disk,
 };
 
 /// A run: what is to be done, and what was.
@@ -42,7 +44,7 @@ impl std::ops::Deref for StoredTrial {
 
 impl From<Contents> for RunData {
     fn from(Contents { experiment, trials, damage }: Contents) -> Self {
-        let damage = damage.iter().map(ToString::to_string).collect();
+        let damage = damage.iter().map(Damage::from).collect();
         RunData { experiment, trials: trials.into_iter().map(|trial| trial.data).collect(), damage }
     }
 }
@@ -59,10 +61,21 @@ impl Store {
     pub(crate) fn describe(&self) -> Result<(Experiment, Vec<IndexEntry>, Vec<StoreError>), StoreError> {
         let mut damage: Vec<StoreError> = self.experiment_damage()?.into_iter().map(|(_, error)| error).collect();
         let experiment = self.experiment()?;
-        let index = self.index().unwrap_or_else(|error| {
-            damage.push(error);
-            self.index_from_folders(&experiment, &mut damage)
-        });
+        // A process may be adding trials: their folders are made after they were listed.
+        let folders = noted(self.folders(), &mut damage).unwrap_or_default();
+        let index = match self.index() {
+            Ok(index) => {
+                let listed: HashSet<TrialId> = index.iter().map(|entry| entry.id).collect();
+                let others = folders.iter().filter(|folder| !listed.contains(&folder.id()) && folder.exists());
+                let reason = "trials.csv does not list this trial: the list is older, or the folder is of another run";
+                damage.extend(others.map(|folder| StoreError::damaged(folder.path(), reason)));
+                index
+            }
+            Err(error) => {
+                damage.push(error);
+                self.index_from_folders(folders, &experiment, &mut damage)
+            }
+        };
         // The columns of trials.csv are in the order of the file that was run, the axes in that of experiment.toml.
         let axes: Vec<&str> = experiment.axes().into_iter().map(|(path, _)| path).collect();
         let in_order = |mut entry: IndexEntry| {
@@ -104,8 +117,12 @@ impl Store {
     }
 
     /// The trials that have begun, from their own files, in the order of the experiment.
-    fn index_from_folders(&self, experiment: &Experiment, damage: &mut Vec<StoreError>) -> Vec<IndexEntry> {
-        let folders = noted(self.folders(), damage).unwrap_or_default();
+    fn index_from_folders(
+        &self,
+        folders: Vec<TrialReader>,
+        experiment: &Experiment,
+        damage: &mut Vec<StoreError>,
+    ) -> Vec<IndexEntry> {
         let begun = folders.into_iter().filter(TrialReader::exists);
         let mut entries: Vec<IndexEntry> = begun
             .filter_map(|folder| {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::records::Table;
-use crate::{Lease, StoreError, TrialReader, disk, files};
+use crate::{Lease, StoreError, TrialReader, disk, files, lease};
 
 /// The version of the format that is read and written, also the last column of every cell. The column before it is a checksum
 /// of the cell.
@@ -165,7 +165,7 @@ impl SurfaceFolder {
         if !description.exists() {
             files::write_json(&description, &Description { format: FORMAT, settings: self.settings.clone() })?;
         }
-        self.table().cut(usize::MAX)?;
+        Cursor::cut_half_line(&cells)?;
         Ok(kept)
     }
 
@@ -220,6 +220,8 @@ impl TrialReader {
     /// The complete surfaces of the trial, by epoch, directions and draw, and what is wrong with those that cannot be read.
     pub fn surfaces(&self) -> (Vec<StoredSurface>, Vec<StoreError>) {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
+        let all = self.path().join("surfaces");
+        wrong.extend(disk::list(&all).err().map(|error| StoreError::io("read the folder", &all, error)));
         for path in folders(self) {
             match read(&path) {
                 Ok(surface) => found.extend(surface),
@@ -234,8 +236,14 @@ impl TrialReader {
     }
 }
 
+/// What is wrong with the surface in a folder.
+pub(crate) fn damage(path: &Path) -> Option<StoreError> {
+    let cut_off = || Cursor::half_line(&path.join("cells.csv")).filter(|_| lease::holder(path).is_none());
+    read(path).err().or_else(cut_off)
+}
+
 /// The folders of all surfaces of a trial.
-fn folders(trial: &TrialReader) -> Vec<PathBuf> {
+pub(crate) fn folders(trial: &TrialReader) -> Vec<PathBuf> {
     let all = trial.path().join("surfaces");
     disk::list(&all).unwrap_or_default().into_iter().map(|name| all.join(name)).collect()
 }

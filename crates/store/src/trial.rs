@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use semfocus_core::{EpochRecord, TrialId, TrialSettings};
 
+use crate::check::{verify_checksum, with_checksum};
 use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Lease, Locks, Taken};
 use crate::records::{Epochs, Log, Measured, ProbeRecord, Recorded, latest};
-use crate::{Environment, EventLog, Holder, Session, State, Status, Store, StoreError, disk, files, finished};
+use crate::{Environment, EventLog, Holder, Session, State, Status, Store, StoreError, disk, files, finished, utc_now};
 
 /// The checkpoints of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +96,19 @@ impl TrialReader {
         &self.path
     }
 
+    /// The folder of its run: the trial is RUN/trials/ID.
+    pub fn run(&self) -> &Path {
+        self.path.parent().and_then(Path::parent).unwrap_or(Path::new(".."))
+    }
+
     /// The trial.
     pub fn id(&self) -> TrialId {
         self.id
     }
 
-    /// Whether the trial has begun.
+    /// Whether the trial has begun. One whose files the system does not show has.
     pub fn exists(&self) -> bool {
-        ["trial.toml", "epochs.csv", "last.safetensors"].iter().any(|name| self.file(name).symlink_metadata().is_ok())
+        ["trial.toml", "epochs.csv", "last.safetensors"].iter().any(|name| disk::may_exist(&self.file(name)))
     }
 
     /// Takes the lease of the folder, or says who has it.
@@ -128,6 +134,7 @@ impl TrialReader {
     pub fn settings(&self) -> Result<TrialSettings, StoreError> {
         let path = self.file("trial.toml");
         let text = files::read_text(&path)?.ok_or_else(|| StoreError::damaged(&path, "it is missing"))?;
+        verify_checksum(&path, &text)?;
         let table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| StoreError::damaged(&path, error.message()))?;
         let settings = TrialSettings::from_table(&table).map_err(|reason| StoreError::damaged(&path, reason))?;
@@ -196,6 +203,11 @@ impl TrialReader {
         self.file(name.file_name())
     }
 
+    /// Whether it has a checkpoint, or one that the system does not show.
+    pub fn has_checkpoint(&self) -> bool {
+        CheckpointName::ALL.iter().any(|name| disk::may_exist(&self.checkpoint(*name)))
+    }
+
     /// Bytes of a checkpoint; none if there is no such file.
     pub fn checkpoint_size(&self, name: CheckpointName) -> Option<u64> {
         let found = self.checkpoint(name).symlink_metadata().ok()?;
@@ -208,20 +220,21 @@ impl TrialReader {
     }
 
     /// The epochs whose weights were kept, ascending.
-    pub fn snapshots(&self) -> Vec<usize> {
-        let names = disk::list(&self.path.join("snapshots")).unwrap_or_default();
+    pub fn snapshots(&self) -> Result<Vec<usize>, StoreError> {
+        let folder = self.path.join("snapshots");
+        let names = disk::list(&folder).map_err(|error| StoreError::io("read the folder", &folder, error))?;
         let epoch = |name: &OsString| name.to_str()?.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok();
         let mut epochs: Vec<usize> = names.iter().filter_map(epoch).collect();
         epochs.sort_unstable();
-        epochs
+        Ok(epochs)
     }
 
     /// The probes on record, by ascending epoch: of several at one epoch the one with the most examples, and of those the
     /// last.
     pub fn probes(&self) -> Result<Vec<ProbeRecord>, StoreError> {
-        let probes = self.log::<ProbeRecord>().read()?;
-        // A status that cannot be read is another matter.
+        // A status that cannot be read is another matter. It is read first, because a process may be adding probes.
         let expected = self.status().ok().flatten().map_or(0, |status| status.probes);
+        let probes = self.log::<ProbeRecord>().read()?;
         if probes.len() < expected {
             let reason = format!("it has {} of the {expected} probes that were complete", probes.len());
             return Err(StoreError::damaged(self.log::<ProbeRecord>().path(), reason));
@@ -281,7 +294,7 @@ impl TrialWriter<'_> {
     /// Writes the settings, if they are not there already. A damaged file is kept aside, and its new name given.
     pub fn write_settings(&self, settings: &TrialSettings) -> Result<Option<PathBuf>, StoreError> {
         let path = self.file("trial.toml");
-        let text = toml::to_string(&settings.to_table()).expect("settings are plain values");
+        let text = with_checksum(&toml::to_string(&settings.to_table()).expect("settings are plain values"));
         let kept = match self.settings() {
             // What does not belong to the identity, such as the number of epochs, may have changed.
             Ok(_) if files::read(&path)?.is_some_and(|present| present == text.as_bytes()) => return Ok(None),
@@ -325,6 +338,17 @@ impl TrialWriter<'_> {
             finished::append(self.path(), self.id(), status);
         }
         Ok(())
+    }
+
+    /// Says that a trial that was over is not, because files of it are lost: the next run makes them again. Says whether it was over.
+    pub fn reopen(&self) -> Result<bool, StoreError> {
+        let Some(before) = self.status().ok().flatten().filter(|status| status.state.is_over()) else {
+            return Ok(false);
+        };
+        let status = Status { state: State::Interrupted, diverged_in: None, updated: utc_now(), ..before };
+        self.write_status(&status)?;
+        finished::append(self.path(), self.id(), &status);
+        Ok(true)
     }
 
     /// Adds a session.

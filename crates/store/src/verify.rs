@@ -1,60 +1,140 @@
-//! Finding damage in every file of a run, and setting it aside.
+//! Finding damage in every file of a run, and repairing what needs no training.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use semfocus_core::EpochRecord;
+use semfocus_core::{EpochRecord, Experiment};
 
 use crate::checkpoint::{FORMAT_VERSION, Refused};
+use crate::cursor::CUT_OFF;
 use crate::{
-    Checkpoint, CheckpointName, Cursor, EvaluationRecord, Locks, RecordHash, SharpnessRecord, State, Store, StoreError,
-    Taken, TrialReader, files,
+    Checkpoint, CheckpointName, Cursor, EvaluationRecord, IndexEntry, Lease, Locks, RecordHash, SharpnessRecord, State,
+    Store, StoreError, Taken, TrialReader, files, surface,
 };
+
+/// How often the files of a trial are read that a process is writing at that moment, before they count as damaged.
+const ATTEMPTS: usize = 4;
+
+/// Files of a trial that training makes and that nothing else can make.
+const NEEDED: [&str; 4] = ["epochs.csv", "probes.jsonl", "last.safetensors", "best.safetensors"];
+
+/// The time between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl Store {
     /// Everything that is wrong with the files of the run. The experiment must be readable.
     pub fn damage(&self) -> Result<Vec<StoreError>, StoreError> {
-        let contents = self.read()?;
-        let mut damage = contents.damage;
-        for trial in contents.trials.iter().filter(|trial| trial.folder.exists()) {
-            let is_diverged = trial.state == State::Diverged;
-            let training = trial.settings.as_ref().map(|settings| &settings.training);
-            let origin = training.and_then(|training| training.from);
-            let of_origin = origin.and_then(|origin| trial.folder.origin(&origin).err());
-            // What was named before is not named again.
-            for error in trial.folder.damage(is_diverged).into_iter().chain(of_origin) {
-                if !damage.iter().any(|known| known.to_string() == error.to_string()) {
-                    damage.push(error);
-                }
-            }
-        }
+        let (experiment, index, mut damage) = self.describe()?;
+        damage.extend(self.measurements().err());
+        damage.extend(index.iter().flat_map(|entry| self.damage_of(entry, &experiment)));
         Ok(damage)
     }
 
-    /// Moves damaged files out of the way, and gives their old and new names. What they held can then be made again by
-    /// `semfocus run`. Files that another process works on are left alone.
-    pub fn set_damage_aside(
-        &self,
-        damage: &[StoreError],
-        locks: &Locks,
-    ) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
-        let mut moved = Vec::new();
-        for error in damage {
-            let StoreError::Damaged { path, .. } = error else { continue };
-            // The descriptions of the experiment are repaired from its plan.
-            if path.parent() == Some(&self.dir) || !path.starts_with(&self.dir) || !path.exists() {
+    /// Everything that is wrong with the files of a trial. What a process is writing is read again: it may have been between two
+    /// files.
+    fn damage_of(&self, entry: &IndexEntry, experiment: &Experiment) -> Vec<StoreError> {
+        let folder = self.trial(entry.id);
+        for _ in 1..ATTEMPTS {
+            let was_held = folder.holder().is_some();
+            let damage = self.damage_now(entry, experiment);
+            if damage.is_empty() || !(was_held || folder.holder().is_some()) {
+                return damage;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.damage_now(entry, experiment)
+    }
+
+    fn damage_now(&self, entry: &IndexEntry, experiment: &Experiment) -> Vec<StoreError> {
+        let mut damage = Vec::new();
+        let trial = self.read_trial(entry.clone(), experiment, &mut damage);
+        if !trial.folder.exists() {
+            return damage;
+        }
+        let mut found = trial.folder.damage(trial.state == State::Diverged);
+        let origin = trial.settings.as_ref().and_then(|settings| settings.training.from);
+        found.extend(origin.and_then(|origin| trial.folder.origin(&origin).err()));
+        if trial.state.is_over() {
+            found.extend(trial.folder.cut_off(&["events.jsonl", "probes.jsonl", "epochs.csv"]));
+        }
+        // What was named before is not named again.
+        for error in found {
+            if !damage.iter().any(|known| known.to_string() == error.to_string()) {
+                damage.push(error);
+            }
+        }
+        damage
+    }
+
+    /// Moves damaged files out of the way, and says so in words. What they held can then be made again by `semfocus run`: a trial that
+    /// has lost something that training makes is not over any more. Every file is read again under the lease of its folder, and
+    /// trials that another process works on are left alone.
+    pub fn set_damage_aside(&self, locks: &Locks) -> Result<Vec<String>, StoreError> {
+        let (experiment, index, _) = self.describe()?;
+        let mut done = Vec::new();
+        let trials = self.dir.join("trials");
+        if self.measurements().is_err()
+            && let Some(_lease) = locks.wait(&trials, &self.dir, &mut |_| true)?
+        {
+            done.extend(aside(self.measurements().err())?);
+        }
+        for entry in &index {
+            let folder = self.trial(entry.id);
+            if self.damage_of(entry, &experiment).is_empty() {
                 continue;
             }
-            let Taken::Lease(_lease) = locks.take(leased_folder(path))? else { continue };
-            moved.push((path.clone(), files::set_aside(path)?));
+            for path in surface::folders(&folder) {
+                if surface::damage(&path).is_some()
+                    && let Taken::Lease(_lease) = locks.take(&path)?
+                {
+                    done.extend(aside(surface::damage(&path))?);
+                }
+            }
+            if let Taken::Lease(lease) = folder.lease(locks)? {
+                let damage = self.damage_now(entry, &experiment);
+                done.extend(repair(&folder, damage, &lease)?);
+            }
         }
-        Ok(moved)
+        Ok(done)
     }
 }
 
-/// The folder whose lease a process holds that writes a file: the weights that a trial keeps are in a folder of their own.
-fn leased_folder(path: &Path) -> &Path {
-    let folder = files::folder_of(path);
-    if folder.ends_with("snapshots") { files::folder_of(folder) } else { folder }
+/// Repairs a trial whose lease this process holds.
+fn repair(folder: &TrialReader, damage: Vec<StoreError>, lease: &Lease) -> Result<Vec<String>, StoreError> {
+    let (mut done, mut is_lost) = (Vec::new(), false);
+    for error in damage {
+        let StoreError::Damaged { path, .. } = &error else { continue };
+        let is_in = |name: &str| files::folder_of(path).ends_with(name);
+        let is_of_trial = files::folder_of(path) == folder.path();
+        is_lost |= is_in("snapshots") || is_of_trial && NEEDED.iter().any(|name| path.ends_with(name));
+        // Which snapshot is lost, training has to see: it sets the file aside itself.
+        if is_of_trial || is_in("origins") {
+            done.extend(aside(Some(error))?);
+        }
+    }
+    if is_lost && folder.writer(lease).reopen()? {
+        done.push(format!("{} is not over any more: the next run makes again what is lost", folder.path().display()));
+    }
+    Ok(done)
+}
+
+/// Moves a damaged file out of the way, or cuts off half a line at its end.
+fn aside(error: Option<StoreError>) -> Result<Option<String>, StoreError> {
+    let Some(StoreError::Damaged { path, reason }) = error.filter(StoreError::is_about_a_file) else { return Ok(None) };
+    if reason == CUT_OFF {
+        Cursor::cut_half_line(&path)?;
+        return Ok(Some(format!("half a line at the end of {} is cut off", path.display())));
+    }
+    let kept = files::set_aside(&path)?;
+    Ok(Some(format!("{} is kept as {}", path.display(), kept.display())))
+}
+
+impl StoreError {
+    /// Whether it names a damaged file that is there.
+    fn is_about_a_file(&self) -> bool {
+        matches!(self, StoreError::Damaged { path, .. } if path.symlink_metadata().is_ok_and(|found| found.is_file()))
+    }
 }
 
 impl TrialReader {
@@ -63,32 +143,45 @@ impl TrialReader {
         let mut damage = self.damage_of_training(is_diverged);
         damage.extend(self.measured::<SharpnessRecord>().err());
         damage.extend(self.measured::<EvaluationRecord>().err());
-        damage.extend(self.surfaces().1);
+        damage.extend(self.cut_off(&["sharpness.jsonl", "evaluations.jsonl"]));
+        damage.extend(surface::folders(self).iter().filter_map(|path| surface::damage(path)));
         damage
+    }
+
+    /// The records among these that do not end with a whole line.
+    fn cut_off(&self, names: &[&str]) -> Vec<StoreError> {
+        names.iter().filter_map(|name| Cursor::half_line(&self.file(name))).collect()
     }
 
     /// What is wrong with the files that training writes and needs: without any of them, the trial is not over.
     pub fn damage_of_training(&self, is_diverged: bool) -> Vec<StoreError> {
         let mut damage: Vec<StoreError> = self.settings().err().into_iter().collect();
+        // A process may be training. The record that is read after a checkpoint has the epochs that the checkpoint speaks of.
+        let read = |name| {
+            let path = self.checkpoint(name);
+            let found = Checkpoint::read(&path, Some(self.id()));
+            (name, path, found.map(|found| Checkpoint { tensors: BTreeMap::new(), ..found }))
+        };
+        let checkpoints = CheckpointName::ALL.map(read);
         let records = self.records().map_err(|error| damage.push(error)).unwrap_or_default();
         damage.extend(self.damage_of_notes());
         damage.extend(self.probes().err());
-        let snapshots = self.snapshots().into_iter().map(|epoch| self.snapshot(epoch));
+        let snapshots = self.snapshots().map_err(|error| damage.push(error)).unwrap_or_default();
         let refused = |path: PathBuf| Some(Checkpoint::read(&path, Some(self.id())).err()?.into_error(&path));
-        damage.extend(snapshots.filter_map(refused));
-        for name in CheckpointName::ALL {
-            let path = self.checkpoint(name);
-            let is_needed = name != CheckpointName::Previous && !records.is_empty() && !is_diverged;
-            if path.symlink_metadata().is_err() {
-                damage.extend(is_needed.then(|| StoreError::damaged(&path, "it is missing")));
-                continue;
-            }
-            // After an interruption the others may be from an epoch that is computed again.
-            let is_ahead = |found: &Checkpoint| found.is_ahead_of(&records) && name != CheckpointName::Last;
-            match Checkpoint::read(&path, Some(self.id())) {
-                Ok(checkpoint) if is_ahead(&checkpoint) => {}
-                result => {
-                    let refused = result.and_then(|checkpoint| checkpoint.check_record(&records)).err();
+        damage.extend(snapshots.into_iter().filter_map(|epoch| refused(self.snapshot(epoch))));
+        // A process that died in the first epoch had not saved it yet.
+        let epochs = self.status().ok().flatten().map_or(0, |status| status.epoch);
+        let was_saved = epochs > 0 || records.len() > 1;
+        for (name, path, found) in checkpoints {
+            let is_needed = name != CheckpointName::Previous && was_saved && !is_diverged;
+            match found {
+                Err(refused) if refused.is_missing() => {
+                    damage.extend(is_needed.then(|| StoreError::damaged(&path, "it is missing")));
+                }
+                // After an interruption the others may be from an epoch that is computed again.
+                Ok(found) if found.is_ahead_of(&records) && name != CheckpointName::Last => {}
+                found => {
+                    let refused = found.and_then(|checkpoint| checkpoint.check_record(&records)).err();
                     damage.extend(refused.map(|refused| refused.into_error(&path)));
                 }
             }
@@ -133,25 +226,5 @@ impl Refused {
             Refused::Version(format) => StoreError::format(path, format, FORMAT_VERSION),
             damage => StoreError::damaged(path, damage.to_string()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::test_tools::{Scratch, lease};
-
-    #[test]
-    fn the_files_of_a_trial_that_another_process_works_on_are_left_alone() {
-        let scratch = Scratch::new("verify-held");
-        let (store, locks) = (Store::at(scratch.path()), Locks::flock());
-        let trial = store.trial("0123456789abcdef".parse().unwrap());
-        trial.writer(&lease(trial.path())).write_snapshot(4, b"damaged").unwrap();
-        let damage = [StoreError::damaged(&trial.snapshot(4), "it is damaged")];
-        let held = trial.lease(&locks).unwrap();
-        assert_eq!(store.set_damage_aside(&damage, &locks).unwrap(), [], "a trainer may be writing it");
-        drop(held);
-        assert_eq!(store.set_damage_aside(&damage, &locks).unwrap().len(), 1);
-        assert!(!trial.snapshot(4).exists() && !trial.path().join("snapshots/lock").exists());
     }
 }

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use semfocus_core::{Experiment, Goal, Metric, Point, TrialId};
-use semfocus_store::{RunData, State, Store, TrialData};
+use semfocus_store::{Damage, RunData, State, Store, TrialData};
 use serde::{Serialize, Serializer};
 
 use crate::stats::{KaplanMeier, RestrictedMean, median};
@@ -126,8 +126,8 @@ pub struct Evidence {
     pub baseline: String,
     /// One for each point of the grid; a single one without axes if there is no grid.
     pub points: Vec<PointEvidence>,
-    /// What cannot be read or is damaged and was left out, in words.
-    pub damage: Vec<String>,
+    /// What cannot be read or is damaged and was left out.
+    pub damage: Vec<Damage>,
     concluded: Concluded,
 }
 

@@ -13,7 +13,7 @@ use semfocus_lab::jobs::{self, Job, MeasureSharpness, Probe, Surface};
 use semfocus_lab::{Lab, ModelRef};
 use serde::Serialize;
 
-use crate::execute::{Execution, as_jobs};
+use crate::execute::Execution;
 use crate::models::{Entry, ModelArgs};
 use crate::output::emit;
 use crate::{Error, Exit};
@@ -39,8 +39,8 @@ fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Error> {
     measurement.check()?;
-    let chosen = models.models(lab, measurement.models())?;
-    models.execute(lab, |execution| measure(measurement, &chosen, execution, view, out))
+    let (chosen, left_out) = models.models(lab, measurement.models())?;
+    models.execute(lab, left_out, |execution| measure(measurement, &chosen, execution, view, out))
 }
 
 /// Makes a measurement, and prints what is on record then.
@@ -97,10 +97,12 @@ impl Show<'_> {
         report: impl FnOnce(Vec<Entry<R>>) -> T,
         print: impl FnOnce(&T, &mut dyn Write) -> Result<(), Error>,
     ) -> Result<Exit, Error> {
-        if let Some(exit) = self.execution.one_by_one(&as_jobs(jobs), self.view.threads)? {
+        let (over, exit) = self.execution.one_by_one(jobs, self.view.threads)?;
+        if exit == Exit::Interrupted {
             return Ok(exit);
         }
-        let report = report(jobs.iter().map(entry).collect::<Result<_, _>>()?);
-        emit(self.out, self.view.json, &report, |out| print(&report, out))
+        let report = report(over.into_iter().map(entry).collect::<Result<_, _>>()?);
+        emit(self.out, self.view.json, &report, |out| print(&report, out))?;
+        Ok(exit)
     }
 }

@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
 use semfocus_core::study::seed_name;
 use semfocus_core::{EpochRecord, METRICS, Origin, TrialSettings, settings};
-use semfocus_store::{CheckpointName, Environment, State, Status, StoreError, TestResult, TrialReader};
+use semfocus_store::{CheckpointName, Damage, Environment, State, Status, StoreError, TestResult, TrialReader};
 use serde::Serialize;
 
 use crate::damage::left_out;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let settings = folder.settings()?;
     let (untrained, epochs) = folder.curve()?;
     let mut damage = Vec::new();
-    let mut note = |error: StoreError| damage.push(error.to_string());
+    let mut note = |error: StoreError| damage.push(Damage::from(&error));
     let report = Report {
         dir: folder.path().to_owned(),
         state: folder.state(epochs.len(), settings.training.epochs),
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         epochs,
     };
     emit(out, args.json, &report, |out| print(&folder, &settings, &report, out))?;
-    Ok(left_out(folder.path(), &damage))
+    Ok(left_out(folder.run(), &damage))
 }
 
 fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

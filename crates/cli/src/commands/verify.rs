@@ -1,16 +1,17 @@
 //! `semfocus verify`: is every file of a run as it was written?
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
-use semfocus_store::{Created, Store, StoreError, Taken};
+use semfocus_store::{Created, IndexEntry, Store, StoreError, Taken};
 use serde::Serialize;
 
 use crate::locks::LockArg;
 use crate::output::emit;
-use crate::text::counted;
+use crate::talk::say;
+use crate::text::{command_on, counted};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -37,6 +38,9 @@ struct Report {
     repaired: Vec<String>,
     /// The command that makes again what is lost, if anything is.
     to_train: Option<String>,
+    /// Whether everything is in order now.
+    #[serde(skip)]
+    is_whole: bool,
 }
 
 #[derive(Serialize)]
@@ -52,12 +56,14 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let store = Store::open(&args.dir)?;
     let found = store.damage()?;
     let damage: Vec<Damage> = found.iter().map(Damage::new).collect();
-    let repaired = if args.repair && !found.is_empty() { repair(&store, lab, &found, args)? } else { Vec::new() };
+    let repaired = if args.repair && !found.is_empty() { repair(&store, lab, args)? } else { Vec::new() };
     let left = if args.repair { store.damage()? } else { found };
-    let to_train = (!left.is_empty()).then(|| command(&args.dir));
-    let report = Report { trials: store.read()?.trials.len(), damage, repaired, to_train };
+    name_working(&store, &left);
+    let to_train = left.iter().any(StoreError::is_repairable).then(|| command_on("run", &args.dir));
+    let is_whole = left.is_empty();
+    let report = Report { trials: store.read()?.trials.len(), damage, repaired, to_train, is_whole };
     emit(out, args.json, &report, |out| print(&report, args, out))?;
-    Ok(if report.to_train.is_none() { Exit::Done } else { Exit::SomeFailed })
+    Ok(if is_whole { Exit::Done } else { Exit::SomeFailed })
 }
 
 impl Damage {
@@ -74,12 +80,22 @@ impl Damage {
     }
 }
 
+/// Says which of the trials whose files seem to be damaged a process is working on.
+fn name_working(store: &Store, damage: &[StoreError]) {
+    for IndexEntry { id, .. } in store.index().unwrap_or_default() {
+        let folder = store.trial(id);
+        let is_its = |error: &StoreError| Damage::new(error).file.is_some_and(|file| file.starts_with(folder.path()));
+        if let Some(holder) = folder.holder().filter(|_| damage.iter().any(is_its)) {
+            let holder = holder.map_or_else(|| "another process".to_owned(), |holder| holder.place());
+            say!("note: {holder} is working on {}; verify it again afterwards", folder.path().display());
+        }
+    }
+}
+
 /// Keeps damaged files aside and writes again what the plan determines.
-fn repair(store: &Store, lab: &Lab, damage: &[StoreError], args: &Args) -> Result<Vec<String>, Error> {
+fn repair(store: &Store, lab: &Lab, args: &Args) -> Result<Vec<String>, Error> {
     let locks = args.lock.locks([store.dir()])?;
-    let kept = store.set_damage_aside(damage, &locks)?;
-    let kept = kept.into_iter().map(|(from, to)| format!("{} is kept as {}", from.display(), to.display()));
-    let mut repaired: Vec<String> = kept.collect();
+    let mut repaired = store.set_damage_aside(&locks)?;
     let experiment = store.experiment()?;
     let plan = lab.plan(&experiment)?;
     let created = Store::create(store.dir(), &experiment, &plan.index(), &locks, &mut |_| true)?;
@@ -88,6 +104,7 @@ fn repair(store: &Store, lab: &Lab, damage: &[StoreError], args: &Args) -> Resul
         let folder = store.trial(trial.id);
         // One that another process works on is in order, or will be.
         if folder.exists()
+            && folder.settings().is_err()
             && let Taken::Lease(lease) = folder.lease(&locks)?
             && folder.settings().is_err()
         {
@@ -98,13 +115,8 @@ fn repair(store: &Store, lab: &Lab, damage: &[StoreError], args: &Args) -> Resul
     Ok(repaired)
 }
 
-fn command(dir: &Path) -> String {
-    let quoted = |path: &Path| shlex::try_quote(&path.display().to_string()).unwrap_or_default().into_owned();
-    format!("semfocus run {} -o {}", quoted(&dir.join("experiment.toml")), quoted(dir))
-}
-
 fn print(report: &Report, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { trials, damage, repaired, to_train } = report;
+    let Report { trials, damage, repaired, to_train, is_whole } = report;
     if damage.is_empty() {
         return Ok(writeln!(out, "{}: every file is as it was written", counted(*trials, "trial"))?);
     }
@@ -116,8 +128,12 @@ fn print(report: &Report, args: &Args, out: &mut dyn Write) -> Result<(), Error>
     }
     match to_train {
         Some(command) if args.repair => writeln!(out, "To train again what is lost: {command}")?,
-        Some(command) => writeln!(out, "To repair it: {command}")?,
-        None => writeln!(out, "nothing is damaged any more")?,
+        Some(command) => {
+            writeln!(out, "To repair it: {} --repair", command_on("verify", &args.dir))?;
+            writeln!(out, "To train again what is lost then: {command}")?;
+        }
+        None if *is_whole => writeln!(out, "nothing is damaged any more")?,
+        None => writeln!(out, "This cannot be repaired here: the messages say what is in the way.")?,
     }
     Ok(())
 }

@@ -131,9 +131,7 @@ impl Context<'_> {
 
     /// Loads a model.
     pub fn load(&self, model: &ModelRef) -> Result<TrainedModel, JobError> {
-        let (trained, note) = model.load(self.lab, self.device)?;
-        note.into_iter().for_each(|note| self.warn(note));
-        Ok(trained)
+        Ok(model.load(self.lab, self.device)?)
     }
 
     /// Tells a person something.

@@ -54,13 +54,16 @@ impl Measure for Probing {
     fn measure(&self, stored: &ModelRef, trained: &TrainedModel, context: &Context<'_>) -> Result<End, JobError> {
         let (TrainedModel { trial, model, epoch }, folder) = (trained, &stored.folder);
         let data = trial.source.dataset(&trial.settings.data, trial.settings.seed)?;
-        let before = folder.snapshots().into_iter().rfind(|kept| kept < epoch);
+        let before = folder.snapshots()?.into_iter().rfind(|kept| kept < epoch);
         let read = |kept| TrainedModel::read_file(context.device, trial, &folder.snapshot(kept));
-        // One that is damaged leaves out the comparison with it, nothing else.
-        let before = before.map(read).transpose().unwrap_or_else(|error| {
-            context.warn(format!("no comparison with an earlier epoch: {error}"));
-            None
-        });
+        let before = match before.map(read).transpose() {
+            // One that is damaged leaves out the comparison with it, nothing else.
+            Err(error) if error.is_lost() => {
+                context.warn(format!("no comparison with an earlier epoch: {error}"));
+                None
+            }
+            before => before?,
+        };
         if context.is_stopping() {
             return Ok(End::Interrupted);
         }

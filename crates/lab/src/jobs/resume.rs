@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use semfocus_core::EpochRecord;
+use semfocus_store::checkpoint::Refused;
 use semfocus_store::{Checkpoint, CheckpointName, RecordHash, StoreError, TrialReader, TrialWriter};
 
 use super::{Context, JobError};
@@ -69,10 +70,10 @@ impl Resume {
         let (mut good, mut has_best) = (Vec::new(), false);
         for name in CheckpointName::ALL {
             let path = folder.checkpoint(name);
-            if !path.exists() {
+            let read = Checkpoint::read(&path, Some(trial.id));
+            if read.as_ref().is_err_and(Refused::is_missing) {
                 continue;
             }
-            let read = Checkpoint::read(&path, Some(trial.id));
             if let Ok(Checkpoint { progress, .. }) = &read {
                 has_best |= name == CheckpointName::Best;
                 if name == CheckpointName::Last {
@@ -112,7 +113,7 @@ impl Resume {
             }
             self.lost = if probing.every > 0 { Some(0) } else { self.lost };
         }
-        for epoch in folder.snapshots() {
+        for epoch in folder.snapshots()? {
             let path = folder.snapshot(epoch);
             if let Err(reason) = Checkpoint::read(&path, Some(trial.id)) {
                 self.note(reason.into_error(&path))?;

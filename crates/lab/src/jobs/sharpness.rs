@@ -18,7 +18,7 @@ impl MeasureSharpness {
     pub fn all(options: &measurement::Sharpness, models: &[ModelRef]) -> Result<Vec<Self>, JobError> {
         let mut jobs = Vec::new();
         for model in models {
-            let mut along = if options.along_training { model.along_training() } else { Vec::new() };
+            let mut along = if options.along_training { model.along_training()? } else { Vec::new() };
             if options.along_training && along.is_empty() {
                 return Err(JobError::NoPath(model.folder.path().to_owned()));
             }

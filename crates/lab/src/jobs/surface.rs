@@ -77,7 +77,7 @@ impl Surface {
             (_, Directions::Tensor) => Plane::random(model, Scaling::Tensor, options.seed, draw),
             (_, Directions::Filter) => Plane::random(model, Scaling::Filter, options.seed, draw),
             (_, Directions::Path) => {
-                let along = self.model.along_training();
+                let along = self.model.along_training()?;
                 let path = along.iter().map(|model| context.load(model)).collect::<Result<Vec<_>, _>>()?;
                 Plane::along_path(model, &path)?
             }

@@ -2,10 +2,11 @@
 //! process continues and ends with the same bits.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use semfocus_fixture::Scratch;
+use semfocus_store::Store;
 use semfocus_store::disk::{Answer, Operation};
 
 use crate::is_long;
@@ -39,6 +40,13 @@ fn child() {
     let _ = watched(dir, answer, || SmallRun::new(order[3] == "steps").train(dir));
 }
 
+/// Trains in another process, which is killed before an operation or half way through it.
+pub(crate) fn in_a_process(dir: &Path, number: usize, how: &str, mode: &str) -> Output {
+    let order = format!("{}|{number}|{how}|{mode}", dir.display());
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "kills::child"]).env(CHILD, order).output().unwrap()
+}
+
 #[test]
 fn a_run_that_is_killed_at_any_operation_goes_on() {
     let scratch = Scratch::new("attack-kills");
@@ -52,14 +60,15 @@ fn a_run_that_is_killed_at_any_operation_goes_on() {
         for number in (0..operations).step_by(step) {
             for how in ["before", "half"] {
                 let dir = scratch.path().join(format!("{mode}-{number}-{how}"));
-                let order = format!("{}|{number}|{how}|{mode}", dir.display());
-                let mut child = Command::new(std::env::current_exe().unwrap());
-                let output = child.args(["--exact", "kills::child"]).env(CHILD, order).output().unwrap();
+                let output = in_a_process(&dir, number, how, mode);
                 let context = format!("{mode}: killed {how} operation {number}");
                 let is_killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
                 // Half of the very last operation leaves nothing to die at.
                 assert!(is_killed || how == "half", "{context}: {}", String::from_utf8_lossy(&output.stdout));
                 kills += usize::from(is_killed);
+                // What a process leaves that dies is no damage.
+                let damage = Store::open(&dir).and_then(|store| store.damage()).unwrap_or_default();
+                assert!(damage.is_empty(), "{context}: {damage:?}");
                 assert_same(&run.finish(&dir, &context), &expected, &context);
                 assert!(refused(&dir).is_empty(), "{context}: {:?}", refused(&dir));
                 let parts = files(&dir).into_iter().filter(|path| path.to_string_lossy().ends_with(".part"));

@@ -1,14 +1,19 @@
 //! Attacks on a run: kills at every operation on files, power failures that lose any part of what was not synced, faults of
-//! every operation, and damage of every file. Whatever happens, nothing is lost, nothing is silently different, and the next
-//! run ends with the same bits.
+//! every operation, damage of every file, files that are whole but older, foreign or too large, processes that stand still at any
+//! operation for longer than a lease, and repairs while other processes work. Whatever happens, nothing is lost, nothing is silently
+//! different, and the next run ends with the same bits.
 //!
 //! The short version takes a sample. `.ci/attack` sets `SEMFOCUS_ATTACK=long` and tries everything.
 
 mod corruption;
 mod faults;
+mod foreign;
 mod kills;
+mod measurements;
 mod power;
+mod repair;
 mod small_run;
+mod stops;
 
 /// Whether to try everything, which takes minutes.
 fn is_long() -> bool {

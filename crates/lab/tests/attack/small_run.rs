@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semfocus_core::{Experiment, TrialSettings};
-use semfocus_lab::jobs::{Executor, Job, Observer, Sharing, Train};
-use semfocus_lab::{Device, Lab, Plan};
+use semfocus_core::{Experiment, Measurement, TrialSettings};
+use semfocus_lab::jobs::{Executor, Job, JobError, Observer, Sharing, Train};
+use semfocus_lab::{ChoiceError, ChosenModels, Device, Lab, Plan};
 use semfocus_store::disk::{Answer, Operation, Watcher, watch};
 use semfocus_store::{End, Event, JobId, Locks, Program, Session, State, Store, StoreError};
 
@@ -45,10 +45,25 @@ pub(crate) struct SmallRun {
 
 impl SmallRun {
     pub(crate) fn new(saves_every_step: bool) -> Self {
+        SmallRun { saves_every_step, ..SmallRun::with_seeds("1") }
+    }
+
+    /// The same with another line of seeds.
+    pub(crate) fn with_seeds(seeds: &str) -> Self {
         let lab = Lab::standard();
-        let experiment = Experiment::from_toml("small.toml", EXPERIMENT).unwrap();
+        let text = EXPERIMENT.replace("seeds = 1", &format!("seeds = {seeds}"));
+        let experiment = Experiment::from_toml("small.toml", &text).unwrap();
         let plan = lab.plan(&experiment).unwrap();
-        SmallRun { lab, device: Device::cpu(), experiment, plan, saves_every_step, locks: Locks::flock() }
+        SmallRun { lab, device: Device::cpu(), experiment, plan, saves_every_step: false, locks: Locks::flock() }
+    }
+
+    /// The same with leases, as on file systems that several machines share.
+    pub(crate) fn sharing_by_leases(self) -> Self {
+        SmallRun { locks: Locks::lease(), ..self }
+    }
+
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.locks
     }
 
     /// Runs it in a folder, or continues with what is there.
@@ -59,7 +74,21 @@ impl SmallRun {
         let job =
             |trial: &semfocus_lab::Trial| Train::new(trial.clone(), store.trial(trial.id)).saving_every(save_every);
         let jobs: Vec<Train> = self.plan.trials.iter().map(job).collect();
-        let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+        Ok(self.execute(&jobs.iter().map(|job| job as &dyn Job).collect::<Vec<_>>()))
+    }
+
+    /// Makes a measurement on its trained models.
+    pub(crate) fn measure(&self, dir: &Path, measurement: &Measurement) -> Result<Vec<End>, JobError> {
+        let mut chosen = ChosenModels::default();
+        chosen.of_run(&self.lab, &Store::open(dir)?, measurement.models()).map_err(|error| match error {
+            ChoiceError::Store(error) => JobError::Store(error),
+            other => panic!("{other}"),
+        })?;
+        let jobs = semfocus_lab::jobs::jobs(measurement, &chosen.models)?;
+        Ok(self.execute(&jobs.iter().map(|job| &**job).collect::<Vec<_>>()))
+    }
+
+    fn execute(&self, jobs: &[&dyn Job]) -> Vec<End> {
         let text = || "test".to_owned();
         let program = Program { version: text(), commit: None, instruction_set: text(), device: text() };
         let sharing = Sharing { threads: 1, jobs: 1 };
@@ -75,7 +104,7 @@ impl SmallRun {
             locks: &self.locks,
             observer: &Nobody,
         };
-        Ok(executor.run(&jobs).into_iter().flatten().collect())
+        executor.run(jobs).into_iter().flatten().collect()
     }
 
     /// Runs it to the end and gives its results. Panics if it does not get there.
@@ -117,7 +146,9 @@ pub(crate) fn assert_same(found: &Results, expected: &Results, context: &str) {
     let all: BTreeSet<&PathBuf> = found.keys().chain(expected.keys()).collect();
     let differs = |path: &&&PathBuf| found.get(**path) != expected.get(**path);
     let shown = |path: &&PathBuf| {
-        let text = |results: &Results| results.get(*path).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let text = |results: &Results| {
+            results.get(*path).map(|bytes| String::from_utf8_lossy(bytes).chars().take(2000).collect::<String>())
+        };
         format!("{}: {:?} instead of {:?}", path.display(), text(found), text(expected))
     };
     let different: Vec<String> = all.iter().filter(differs).take(3).map(shown).collect();
@@ -175,13 +206,34 @@ fn without_fields(text: &str) -> String {
     shown.collect()
 }
 
-/// Copies all files of a folder.
+/// Changes a digit near the end of a file.
+pub(crate) fn change_a_digit(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let digits: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at].is_ascii_digit()).collect();
+    bytes[digits[digits.len() * 3 / 4]] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The folders of the trials of a run.
+pub(crate) fn trials(dir: &Path) -> Vec<PathBuf> {
+    let store = Store::at(dir);
+    let mut found: Vec<PathBuf> =
+        store.index().unwrap().iter().map(|entry| store.trial(entry.id).path().to_owned()).collect();
+    found.sort();
+    found
+}
+
+/// Copies a folder with everything in it, empty folders too: they say which claims were given up.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
-    for path in files(from) {
-        let target = to.join(&path);
-        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-        std::fs::copy(from.join(&path), target).unwrap();
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, target) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            std::fs::copy(&path, target).unwrap();
+        }
     }
 }
 

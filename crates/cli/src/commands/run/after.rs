@@ -21,7 +21,7 @@ pub(super) fn measure(
     is_shown: bool,
     out: &mut dyn Write,
 ) -> Result<Exit, Error> {
-    let mut nowhere = io::sink();
+    let (mut nowhere, mut worst) = (io::sink(), Exit::Done);
     for measurement in measurements {
         let out: &mut dyn Write = if is_shown { &mut *out } else { &mut nowhere };
         if is_shown {
@@ -36,11 +36,13 @@ pub(super) fn measure(
         }
         let exit = measure_models(measurement, &models, execution, &View::default(), out)?;
         out.flush()?;
-        if exit != Exit::Done {
-            return Ok(exit);
+        match exit {
+            Exit::Interrupted => return Ok(exit),
+            Exit::Done => {}
+            failed => worst = failed,
         }
     }
-    Ok(Exit::Done)
+    Ok(worst)
 }
 
 /// Names the figures and tables that the run is made for, after the report was written.

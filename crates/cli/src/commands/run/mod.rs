@@ -86,11 +86,12 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let outcome = Outcome::new(experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
     // The report does not depend on anybody reading the table.
     let printed = if jobs.is_empty() && !args.json { Ok(()) } else { outcome.print(args, out) };
-    let (is_over, exit) = (outcome.is_over(), outcome.exit());
+    let (is_over, mut exit) = (outcome.is_over(), outcome.exit());
     if is_over {
-        let measured = after::measure(measurements, &store, &execution, !args.quiet && !args.json, out)?;
-        if measured != Exit::Done {
-            return Ok(measured);
+        match after::measure(measurements, &store, &execution, !args.quiet && !args.json, out)? {
+            Exit::Done => {}
+            Exit::Interrupted => return Ok(Exit::Interrupted),
+            failed => exit = failed,
         }
         evidence.update_measurements(store.read_all()?.into());
         let written = semfocus_report::write(&store, &evidence)?;
