@@ -34,6 +34,8 @@ mod costs;
 mod damage;
 mod evidence;
 mod execute;
+mod help;
+mod input;
 mod locks;
 mod measure;
 mod models;
@@ -51,7 +53,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 pub use burn;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use semfocus_lab::{Device, Part};
 use semfocus_nn::InstructionSet;
 use talk::{ByLine, Colour, plain, say};
@@ -79,7 +81,15 @@ impl Lab {
     pub fn main(&self) -> ExitCode {
         semfocus_nn::keep_freed_memory();
         semfocus_lab::prepare_threads();
-        let cli = Cli::parse();
+        let parsed = help::command(Cli::command()).try_get_matches();
+        let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+            Ok(cli) => cli,
+            Err(error) if error.use_stderr() => {
+                help::refuse(&error);
+                return ExitCode::from(Exit::WrongUsage.code());
+            }
+            Err(help) => help.exit(),
+        };
         if let Err(error) = InstructionSet::preferred() {
             say!("error: {error}");
             return ExitCode::from(Exit::WrongUsage.code());
@@ -121,20 +131,23 @@ enum Command {
     /// type of processor may change the last digits.
     Run(commands::run::Args),
     /// Run as much of the study as a time allows, the most informative parts first
+    #[command(hide = true)]
     Study(commands::study::Args),
-    /// Train the trials of a prepared run, alone or with other workers, until done or out of time
+    /// Train the trials of a prepared run as one of its workers
     ///
-    /// It is what the jobs of `semfocus slurm submit` run, and can be started by hand on any machine that sees the folder.
+    /// It works alone or with others until nothing is left or its time is up.
+    ///
+    /// The jobs of `semfocus slurm submit` run it. It can also be started by hand on any machine that sees the folder.
     ///
     /// Exit code: 0 if nothing is left, if the time is up, or if Slurm asked it to stop; 3 if trials failed; 130 after
-    /// Ctrl-C, and after any signal outside Slurm. Trials that diverge are results, and no failure of a worker.
+    /// Ctrl-C, and after any signal outside Slurm. A trial that diverges is a result, not a failure of the worker.
     Work(commands::work::Args),
-    /// Run an experiment on a cluster: submit workers, see how far they are, cancel them
+    /// Run an experiment on a cluster: submit, follow and cancel workers
     #[command(subcommand)]
     Slurm(commands::slurm::Args),
     /// Show the progress of a run, or list all runs
     Status(commands::status::Args),
-    /// Compare the mechanisms of a run with full attention and say what it shows
+    /// Compare the mechanisms of a run with full attention
     Compare(commands::compare::Args),
     /// Say what causes the speed-up of top-k attention, from a run with controls
     Explain(commands::explain::Args),
@@ -147,15 +160,15 @@ enum Command {
     /// Example: semfocus export runs/even-pairs-quick -o epochs.csv
     Export(commands::export::Args),
     /// Keep the record of the study: data of runs, and pages made from them
-    #[command(subcommand)]
+    #[command(subcommand, hide = true)]
     Record(commands::record::Args),
     /// Show everything about one trial
     Show(commands::show::Args),
-    /// Check every file of a run for damage, and repair it with --repair
+    /// Check every file of a run for damage, and repair it
     Verify(commands::verify::Args),
-    /// Print what a trained model predicts for sequences of token ids
+    /// Print what a trained model answers to sequences of your own
     Predict(commands::predict::Args),
-    /// List experiments, runs, settings, mechanisms or tasks
+    /// List experiments, settings, mechanisms or tasks
     #[command(subcommand)]
     List(commands::list::Args),
     /// Generate, label, show and audit the data of the tasks
@@ -167,13 +180,20 @@ enum Command {
     Landscape(commands::measure::landscape::Args),
     /// Measure how curved the loss is at trained models
     Sharpness(commands::measure::sharpness::Args),
-    /// Evaluate trained models on other data, such as longer sequences: semfocus evaluate RUN data.length=80
+    /// Evaluate trained models on other data, such as longer sequences
+    ///
+    /// Write the settings of the data after the folders, as in `data.length=80`.
     Evaluate(commands::measure::evaluate::Args),
     /// Compute when the theory favours top-k attention
     #[command(subcommand)]
     Theory(commands::theory::Args),
     /// Measure the time of training and evaluation steps
     Bench(commands::bench::Args),
+    /// Make a crate for a mechanism and a task of your own
+    ///
+    /// It has every command of semfocus, and an example of a mechanism and of a task to change. docs/adding-a-mechanism.md
+    /// explains them.
+    NewLab(commands::new_lab::Args),
     /// Print a completion script for a shell
     Completions(commands::shell::CompletionsArgs),
     /// Show the manual page
@@ -244,8 +264,9 @@ fn run(cli: Cli, lab: &semfocus_lab::Lab, out: &mut dyn Write) -> Result<Exit, E
         Command::Evaluate(args) => commands::measure::evaluate::run(args, lab, out),
         Command::Theory(args) => commands::theory::run(&args, out),
         Command::Bench(args) => commands::bench::run(&args, lab, out),
-        Command::Completions(args) => commands::shell::completions(&args, Cli::command(), lab, out),
-        Command::Man(args) => commands::shell::man(&args, Cli::command(), out),
+        Command::NewLab(args) => commands::new_lab::run(&args, out),
+        Command::Completions(args) => commands::shell::completions(&args, help::command(Cli::command()), lab, out),
+        Command::Man(args) => commands::shell::man(&args, help::command(Cli::command()), out),
     }
 }
 

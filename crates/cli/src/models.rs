@@ -1,6 +1,5 @@
 //! Which trained models a command is about.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -17,7 +16,6 @@ use crate::execute::Execution;
 use crate::locks::LockArg;
 use crate::signals::stop_on_signals;
 use crate::talk::say;
-use crate::text::rows_by_point;
 use crate::{DeviceArg, Error, Exit};
 
 /// A mechanism and, in a grid, the point: `topk:3, activation = relu`.
@@ -58,25 +56,11 @@ impl<R> Entry<R> {
         let (trial, mechanism, seed) = (folder.path().to_owned(), settings.mechanism.clone(), settings.seed);
         Ok(Entry { trial, mechanism, point, seed, record, settings })
     }
-}
 
-/// Writes a table of models: mechanism, seed, and what `row` says of the record.
-pub(crate) fn table<R>(
-    out: &mut dyn Write,
-    entries: &[Entry<R>],
-    head: &str,
-    row: impl Fn(&R) -> String,
-) -> Result<(), Error> {
-    let width = mechanism_width(entries.iter().map(|entry| &entry.mechanism));
-    writeln!(out, "{:width$}  {:>4}  {head}", "mechanism", "seed")?;
-    rows_by_point(
-        out,
-        entries,
-        |entry| &entry.point,
-        |out, Entry { mechanism, seed, record, .. }| {
-            Ok(writeln!(out, "{mechanism:width$}  {:>4}  {}", seed_name(*seed), row(record))?)
-        },
-    )
+    /// The first cells of its row in a table: mechanism and seed.
+    pub(crate) fn names(&self) -> (String, String) {
+        (self.mechanism.clone(), seed_name(self.seed).to_string())
+    }
 }
 
 /// Which models, on the command line.
@@ -85,7 +69,7 @@ pub(crate) struct ModelArgs {
     /// Folders of runs or trials
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Use only the first N seeds of each mechanism of a run [default: 1, or all for `probe` and `evaluate`]
+    /// Use only the first N seeds of each mechanism of a run [default: 1 for landscape and sharpness, all for probe and evaluate]
     #[arg(long, value_name = "N")]
     seeds: Option<Count<1, 65_535>>,
     /// Use only these mechanisms of a run

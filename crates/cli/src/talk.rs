@@ -4,7 +4,9 @@
 //! depend on it, so errors of writing are ignored here.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
 
 /// Says a line on standard error.
 macro_rules! say {
@@ -24,9 +26,9 @@ pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if let Some(colour) = colour_at_start(rest) {
-            plain.push_str(colour);
-            rest = &rest[colour.len()..];
+        if let Some((code, after)) = colour_at_start(rest) {
+            plain.extend(["\u{1b}[", code, "m"]);
+            rest = after;
             continue;
         }
         match first {
@@ -47,11 +49,17 @@ fn escape(character: char, text: &mut String) {
     let _ = write!(text, "\\u{:04x}", u32::from(character));
 }
 
-/// One of the few colours that the program itself uses, if the text starts with it.
-fn colour_at_start(text: &str) -> Option<&str> {
-    const COLOURS: [&str; 7] =
-        ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"];
-    COLOURS.into_iter().find(|colour| text.starts_with(colour)).map(|colour| &text[..colour.len()])
+/// The number that marks the colours of this program, so that a text from a file cannot have any.
+fn mark() -> u64 {
+    static MARK: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("colours"));
+    *MARK
+}
+
+/// The code of a colour that the program itself uses and the text after it, if the text starts with one.
+fn colour_at_start(text: &str) -> Option<(&str, &str)> {
+    let (code, rest) = text.strip_prefix("\u{1b}[")?.split_once('m')?;
+    let (code, found) = code.split_once(';')?;
+    (found.parse() == Ok(mark())).then_some((code, rest))
 }
 
 /// A colour for words that should stand out. Only terminals get it, and only if `NO_COLOR` is not set.
@@ -88,7 +96,8 @@ impl Colour {
             Colour::Yellow => 33,
             Colour::Cyan => 36,
         };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        let mark = mark();
+        format!("\u{1b}[{code};{mark}m{text}\u{1b}[0;{mark}m")
     }
 }
 
@@ -138,7 +147,9 @@ mod tests {
         assert_eq!(plain("\u{1b}]0;title\u{7}x"), "\\u001b]0;title\\u0007x");
         assert_eq!(plain("\u{1b}[2Jgone\r"), "\\u001b[2Jgone\\u000d");
         assert_eq!(plain("\u{9b}2J\u{202e}abc"), "\\u009b2J\\u202eabc");
-        assert_eq!(plain("\u{1b}[32mgood\u{1b}[0m \u{1b}[8mhidden"), "\u{1b}[32mgood\u{1b}[0m \\u001b[8mhidden");
+        let (good, marked) = ("\u{1b}[32mgood\u{1b}[0m", format!("\u{1b}[32;{}mgood\u{1b}[0;{}m", mark(), mark()));
+        assert_eq!(plain(&marked), good, "a colour of the program");
+        assert_eq!(plain(good), "\\u001b[32mgood\\u001b[0m", "a colour of a file");
     }
 
     #[test]

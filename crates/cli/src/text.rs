@@ -3,10 +3,6 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use semfocus_analysis::evidence::robustness::point_name;
-use semfocus_core::Point;
-
-use crate::Error;
 use crate::screen::{text_width, visible};
 
 /// Breaks a text between words into lines of at most `width` characters, except for longer words. Commands, which stand in
@@ -56,28 +52,6 @@ pub(crate) fn definitions(out: &mut dyn Write, list: impl Iterator<Item = (Strin
 /// An accuracy, if there is one.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share))
-}
-
-/// Writes the rows of a table, those of each point of the grid below a line that names it.
-pub(crate) fn rows_by_point<T>(
-    out: &mut dyn Write,
-    rows: &[T],
-    point: impl Fn(&T) -> &Point,
-    mut write: impl FnMut(&mut dyn Write, &T) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut points: Vec<&Point> = Vec::new();
-    for row in rows {
-        if !points.contains(&point(row)) {
-            points.push(point(row));
-        }
-    }
-    for wanted in points {
-        if !wanted.is_empty() {
-            paragraph(out, "", &point_name(wanted))?;
-        }
-        rows.iter().filter(|row| point(row) == wanted).try_for_each(|row| write(out, row))?;
-    }
-    Ok(())
 }
 
 /// The text, cut to at most `width` characters.
@@ -161,19 +135,6 @@ mod tests {
         assert!(wrap("", 4).is_empty());
         assert_eq!(wrap("to resume: `semfocus run x`.", 12), ["to resume:", "`semfocus run x`."]);
         assert_eq!(wrap("a ` b", 2), ["a", "` b"]);
-    }
-
-    #[test]
-    fn rows_are_grouped_by_point() {
-        let point = |value: &str| vec![("model.activation".to_owned(), value.to_owned())];
-        let rows = [("full", point("relu")), ("full", point("gelu")), ("topk:3", point("relu"))];
-        let print = |rows: &[(&str, Point)]| {
-            let mut out = Vec::new();
-            rows_by_point(&mut out, rows, |row| &row.1, |out, row| Ok(writeln!(out, "{}", row.0)?)).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(print(&rows), "activation = relu\nfull\ntopk:3\nactivation = gelu\nfull\n");
-        assert_eq!(print(&[("full", Vec::new())]), "full\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod list;
 pub(crate) mod measure;
+pub(crate) mod new_lab;
 pub(crate) mod predict;
 pub(crate) mod record;
 pub(crate) mod report;

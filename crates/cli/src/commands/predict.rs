@@ -1,29 +1,35 @@
-//! `semfocus predict`: logits and classes of a trained model, to check it against another implementation.
+//! `semfocus predict`: what a trained model answers to sequences of the user's.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use clap::Args as ClapArgs;
-use semfocus_core::{At, Question, Questions};
-use semfocus_lab::{Lab, TrainedModel};
+use semfocus_core::{At, Question, Questions, Target};
+use semfocus_lab::{Lab, TrainedModel, Trial};
 use semfocus_nn::Pass;
 use semfocus_store::{CheckpointName, TrialReader};
+use semfocus_tasks::{Lines, Source, Token};
 use serde::Serialize;
 
+use crate::input::lines;
 use crate::output::emit;
+use crate::talk::say;
+use crate::text::counted;
 use crate::{DeviceArg, Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     /// Folder of the trial; the first digits of its name are enough: runs/even-pairs-quick/a7b4
     trial: PathBuf,
-    /// File with one sequence per line: token ids separated by blanks [default: standard input]
+    /// File with one sequence per line, its tokens separated by blanks [default: standard input]
     ///
-    /// Sequences may have any length and are not padded.
+    /// Tokens are written as in the data file that the model was trained with, as the symbols of its task (`semfocus list
+    /// tasks`), or as token ids. Sequences are padded as in training. What follows a tab is the right answer, if the task
+    /// cannot tell.
     #[arg(default_value = "-", hide_default_value = true)]
-    file: PathBuf,
+    file: String,
     /// Answer at every token instead of once for each sequence
     #[arg(long)]
     per_token: bool,
@@ -44,64 +50,172 @@ struct Prediction {
     token: Option<u32>,
     /// Class with the highest logit; the first one if several are equal.
     class: usize,
+    /// What it stands for.
+    meaning: String,
+    /// The right class, where it is known.
+    label: Option<usize>,
+    right: Option<bool>,
     logits: Vec<f32>,
+}
+
+/// A line: the tokens, padded, and the right answer as it is written there.
+struct Sequence {
+    tokens: Vec<Token>,
+    given: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let folder = TrialReader::find(&args.trial)?;
     let name = if args.best { CheckpointName::Best } else { CheckpointName::Last };
-    let trained = TrainedModel::read(lab, &args.device.device, &folder, name)?;
-    let device = args.device.device.plain();
+    let TrainedModel { trial, model, .. } = &TrainedModel::read(lab, &args.device.device, &folder, name)?;
+    let (device, language) = (args.device.device.plain(), Language::new(trial));
     let mut predictions = Vec::new();
-    let (file, reader) = open(&args.file)?;
-    for (number, line) in (1..).zip(reader.lines()) {
-        let line = line.map_err(|error| format!("cannot read {file}: {error}"))?;
-        let tokens = sequence(&line, trained.trial.settings.model.vocabulary)
-            .map_err(|wrong| format!("{file}, line {number}: {wrong}"))?;
-        let length = tokens.len();
-        let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), &device);
+    for (number, Sequence { tokens, given }) in (1..).zip(language.read(lines(&args.file)?)?) {
         let places = match args.per_token {
-            true => (0..length as u32).map(At::Token).collect(),
+            true => (0..tokens.len() as u32).map(At::Token).collect(),
             false => vec![At::Mean],
         };
         // What the right answer is does not matter for the logits.
-        let question = |at: &At| Question { at: *at, ..Question::classify(0) };
         let mut questions = Questions::default();
-        questions.push(places.iter().map(question));
-        let pass = Pass::evaluation(trained.trial.settings.seed, number);
-        let logits = trained.model.logits(&trained.model.token_rows(tokens), &questions, pass);
-        for (at, logits) in places.iter().zip(logits.chunks_exact(trained.trial.settings.model.classes)) {
+        questions.push(places.iter().map(|at| Question { at: *at, ..Question::classify(0) }));
+        let ids: Vec<i64> = tokens.iter().map(|id| i64::from(*id)).collect();
+        let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, tokens.len()]), &device);
+        let pass = Pass::evaluation(trial.settings.seed, number);
+        let logits = model.logits(&model.token_rows(ids), &questions, pass);
+        for (at, logits) in places.iter().zip(logits.chunks_exact(trial.settings.model.classes)) {
             let class = (0..logits.len()).rev().max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0);
-            let token = if let At::Token(t) = at { Some(*t) } else { None };
-            predictions.push(Prediction { token, class, logits: logits.to_vec() });
+            let label = language.label(&tokens, *at, given.as_deref());
+            predictions.push(Prediction {
+                token: if let At::Token(position) = at { Some(*position) } else { None },
+                class,
+                meaning: language.classes[class].clone(),
+                label,
+                right: label.map(|label| label == class),
+                logits: logits.to_vec(),
+            });
         }
     }
     emit(out, args.json, &predictions, |out| {
-        for Prediction { class, logits, .. } in &predictions {
+        for Prediction { class, meaning, label, logits, .. } in &predictions {
+            let verdict = match label {
+                Some(label) if label == class => "right".to_owned(),
+                Some(label) => format!("wrong, it is {label}: {}", language.classes[*label]),
+                None => String::new(),
+            };
             let logits: Vec<String> = logits.iter().map(f32::to_string).collect();
-            writeln!(out, "{class}\t{}", logits.join(" "))?;
+            writeln!(out, "{class}\t{meaning}\t{verdict}\t{}", logits.join(" "))?;
         }
         Ok(())
     })
 }
 
-/// A file or standard input, and what to call it in messages.
-fn open(path: &Path) -> Result<(String, Box<dyn BufRead>), Error> {
-    if path == Path::new("-") {
-        return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
-    }
-    let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-    Ok((name, Box::new(BufReader::new(file))))
+/// How the data of a trial is written, and what its model was trained on.
+struct Language<'a> {
+    source: &'a Source,
+    /// How each token is written; the id after these is that of padding.
+    symbols: Vec<&'a str>,
+    /// What each class stands for.
+    classes: Vec<String>,
+    /// The lengths of training sequences without padding.
+    lengths: RangeInclusive<usize>,
 }
 
-/// The token ids of a line.
-fn sequence(line: &str, vocabulary: usize) -> Result<Vec<i64>, String> {
-    let token = |text: &str| {
-        let id = text.parse::<usize>().ok().filter(|id| *id < vocabulary);
-        let wrong = || format!("`{text}` is not a token id; the model has the ids 0 to {}", vocabulary - 1);
-        id.map(|id| id as i64).ok_or_else(wrong)
-    };
-    let tokens = line.split_whitespace().map(token).collect::<Result<Vec<i64>, String>>()?;
-    if tokens.is_empty() { Err("the sequence is empty".to_owned()) } else { Ok(tokens) }
+impl<'a> Language<'a> {
+    fn new(trial: &'a Trial) -> Self {
+        let source: &Source = &trial.source;
+        let (symbols, classes, lengths) = match source {
+            Source::Task(task) => (
+                task.alphabet.iter().map(|symbol| &*symbol.text).collect(),
+                task.classes.iter().map(|class| class.meaning.to_string()).collect(),
+                task.check(&trial.settings.data).unwrap_or(1..=source.length(&trial.settings.data)),
+            ),
+            Source::Own(own) => {
+                let shortest = own.iter().map(|(tokens, _)| tokens.len()).min().unwrap_or(1);
+                (own.alphabet.iter().map(String::as_str).collect(), own.classes.clone(), shortest..=own.length())
+            }
+        };
+        Language { source, symbols, classes, lengths }
+    }
+
+    /// The sequences of all lines, padded. Warns about lengths that the model was not trained on.
+    fn read<R: std::io::BufRead>(&self, mut lines: Lines<R>) -> Result<Vec<Sequence>, Error> {
+        let mut written = Vec::new();
+        while let Some(line) = lines.read()? {
+            let (tokens, given) = line.split_once('\t').map_or((line, None), |(tokens, label)| (tokens, Some(label)));
+            let words: Vec<String> = tokens.split_whitespace().map(str::to_owned).collect();
+            written.push((words, given.map(|label| label.trim().to_owned())));
+        }
+        let all = || written.iter().flat_map(|(words, _)| words);
+        let can_be_ids = all().all(|word| self.id(word).is_some());
+        // The ids of words in a data file are not known to its owner, those of a task are what `data generate` writes.
+        let prefers_ids = matches!(self.source, Source::Task(_));
+        let reads_ids = can_be_ids && (prefers_ids || !all().all(|word| self.symbol(word).is_some()));
+        let (mut sequences, mut unusual) = (Vec::new(), Vec::new());
+        for (number, (words, given)) in (1..).zip(written) {
+            let place = |wrong: String| format!("{}, line {number}: {wrong}", lines.file());
+            let token = |word: &String| {
+                let id = if reads_ids { self.id(word) } else { self.symbol(word) };
+                id.ok_or_else(|| place(self.unknown(word)))
+            };
+            let mut tokens = words.iter().map(token).collect::<Result<Vec<Token>, String>>()?;
+            if tokens.is_empty() {
+                return Err(place("the sequence is empty".to_owned()).into());
+            }
+            let length = tokens.iter().rposition(|id| *id != self.source.pad()).map_or(0, |last| last + 1);
+            if !self.lengths.contains(&length) {
+                unusual.push((number, length));
+            }
+            // Sequences of one length only are never padded in training.
+            if self.lengths.start() < self.lengths.end() && tokens.len() < *self.lengths.end() {
+                tokens.resize(*self.lengths.end(), self.source.pad());
+            }
+            sequences.push(Sequence { tokens, given });
+        }
+        if let [(number, length), more @ ..] = &unusual[..] {
+            let (low, high) = (self.lengths.start(), self.lengths.end());
+            let trained = if low == high { high.to_string() } else { format!("{low} to {high}") };
+            let more =
+                if more.is_empty() { String::new() } else { format!(", like {} more", counted(more.len(), "line")) };
+            say!(
+                "note: line {number} has {}{more}; the model was trained on sequences of {trained}, so its answer may be a guess",
+                counted(*length, "token")
+            );
+        }
+        Ok(sequences)
+    }
+
+    fn symbol(&self, word: &str) -> Option<Token> {
+        self.symbols.iter().position(|symbol| *symbol == word).map(|id| id as Token)
+    }
+
+    fn id(&self, word: &str) -> Option<Token> {
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        word.parse().ok().filter(|id| is_number && *id <= self.source.pad())
+    }
+
+    /// Why a word cannot be read.
+    fn unknown(&self, word: &str) -> String {
+        const SHOWN: usize = 12;
+        let more = if self.symbols.len() > SHOWN { " …" } else { "" };
+        let known = self.symbols.iter().take(SHOWN).copied().collect::<Vec<_>>().join(" ");
+        let ids = format!("the ids are 0 to {}", self.source.pad());
+        match self.id(word) {
+            Some(_) => {
+                format!("`{word}` is a token id, but other words are not; the tokens are {known}{more}, and {ids}")
+            }
+            None => format!("`{word}` is not a token of the model's data; the tokens are {known}{more}, and {ids}"),
+        }
+    }
+
+    /// The right class, if the task or the line tells.
+    fn label(&self, tokens: &[Token], at: At, given: Option<&str>) -> Option<usize> {
+        match self.source {
+            Source::Task(task) => task.answers(tokens).ok()?.iter().find_map(|question| match question.target {
+                Target::Class(class) if question.at == at => Some(usize::from(class)),
+                _ => None,
+            }),
+            Source::Own(_) if at == At::Mean => self.classes.iter().position(|class| Some(class.as_str()) == given),
+            Source::Own(_) => None,
+        }
+    }
 }

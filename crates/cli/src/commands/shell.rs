@@ -11,7 +11,9 @@ use semfocus_core::experiment::presets;
 use semfocus_core::{Metric, Scale, settings};
 use semfocus_lab::Lab;
 use semfocus_nn::Named;
+use semfocus_store::files::write_whole;
 
+use crate::help::{GROUPS, with_only};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
@@ -33,7 +35,7 @@ pub(crate) fn completions(
     lab: &Lab,
     out: &mut dyn Write,
 ) -> Result<Exit, Error> {
-    let mut command = with_names(command, lab);
+    let mut command = with_names(with_only(&command, |inner| !inner.is_hide_set()), lab);
     let mut script = Vec::new(); // the generator panics where it cannot write
     clap_complete::generate(args.shell, &mut command, program_name(), &mut script);
     if args.shell == Shell::Fish {
@@ -128,21 +130,39 @@ pub(crate) fn man(args: &ManArgs, mut command: Command, out: &mut dyn Write) -> 
         // A terminal is for reading, not for the source of the page.
         None if io::stdout().is_terminal() && show_page(&command) => {}
         None if io::stdout().is_terminal() => write!(out, "{}", command.render_long_help())?,
-        None => clap_mangen::Man::new(command).render(out)?,
+        None => write_page(&command, out)?,
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-            clap_mangen::generate_to(command, dir)?;
+            clap_mangen::generate_to(command.clone(), dir)?;
+            let mut page = Vec::new();
+            write_page(&command, &mut page)?;
+            write_whole(&dir.join(clap_mangen::Man::new(command).get_filename()), &page)?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// The manual page of the program, with its commands in groups.
+fn write_page(command: &Command, out: &mut dyn Write) -> io::Result<()> {
+    let page = clap_mangen::Man::new(command.clone());
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    for (heading, names) in GROUPS {
+        let group = with_only(command, |inner| names.contains(&inner.get_name()));
+        clap_mangen::Man::new(group.subcommand_help_heading(heading)).render_subcommands_section(out)?;
+    }
+    page.render_extra_section(out)?;
+    page.render_version_section(out)
 }
 
 /// Shows the page with the program `man`, if there is one.
 fn show_page(command: &Command) -> bool {
     let path = std::env::temp_dir().join(format!("{}-{}.1", program_name(), std::process::id()));
     let mut page = Vec::new();
-    let is_written = clap_mangen::Man::new(command.clone()).render(&mut page).is_ok()
-        && semfocus_store::files::write_whole(&path, &page).is_ok();
+    let is_written = write_page(command, &mut page).is_ok() && write_whole(&path, &page).is_ok();
     let is_shown = is_written && Process::new("man").arg(&path).status().is_ok_and(|status| status.success());
     let _ = std::fs::remove_file(&path); // a file that was not written is not there
     is_shown

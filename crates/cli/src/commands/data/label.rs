@@ -1,22 +1,23 @@
 //! `semfocus data label`.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::Write;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
-use semfocus_tasks::{Format, Lines, ReadError, Writer, answer_line, single_label};
+use semfocus_tasks::{Format, Writer, answer_line, single_label};
 use serde::Serialize;
 
 use super::{Answered, task_only};
+use crate::input::lines;
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     /// Name of a task, see `semfocus list tasks`
     task: String,
-    /// File with one sequence per line: token ids separated by blanks; pad tokens at the end and everything after a tab
-    /// are ignored. `-` is standard input
+    /// File with one sequence per line, token ids separated by blanks; `-` is standard input
+    ///
+    /// Pad tokens at the end and everything after a tab are ignored.
     #[arg(default_value = "-")]
     file: String,
     /// Print one JSON object per line instead: line, label and meaning, or questions
@@ -36,17 +37,12 @@ struct Labelled<'a> {
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let task = task_only(lab, &args.task, "which has labels but no rule to compute others")?;
     let writer = Writer::new(&task, Format::Tokens, 0)?;
-    let (name, reader): (&str, Box<dyn BufRead>) = if args.file == "-" {
-        ("standard input", Box::new(io::stdin().lock()))
-    } else {
-        let file = File::open(&args.file).map_err(|error| ReadError::Io { file: args.file.clone(), error })?;
-        (&args.file, Box::new(BufReader::new(file)))
-    };
-    let mut lines = Lines::new(name, reader);
+    let mut lines = lines(&args.file)?;
+    let name = lines.file().to_owned();
     loop {
         let number = lines.number() + 1;
         let Some(line) = lines.read()? else { return Ok(Exit::Done) };
-        let answers = answer_line(&task, line).map_err(|error| error.in_line(name, number))?;
+        let answers = answer_line(&task, line).map_err(|error| error.in_line(&name, number))?;
         if args.json {
             let meaning = single_label(&answers).map(|label| &*task.classes[usize::from(label)].meaning);
             let answers = Answered::new(&answers);

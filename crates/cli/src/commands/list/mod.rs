@@ -22,8 +22,8 @@ use crate::{Error, Exit};
 pub(crate) enum Args {
     /// The experiments that come with the program
     ///
-    /// One for each task, and one for each panel of the study's figures and of Table 6: how long they take on this machine, by
-    /// estimate, and what the record says about them. For the first time, some steps are measured for a second or two.
+    /// There is one for each task, and one for each panel of the study's figures and of Table 6. The list says about how long
+    /// each takes on this machine and what the record has of it. The first time, this measures some steps for a second or two.
     Experiments(experiments::Args),
     /// The settings that an experiment file, a grid or -s can name
     Settings {

@@ -9,17 +9,18 @@ use semfocus_lab::Lab;
 use semfocus_store::EvaluationRecord;
 
 use super::View;
-use crate::models::{Entry, ModelArgs, table};
+use crate::models::{Entry, ModelArgs};
+use crate::table::Table;
 use crate::text::{paragraph, short};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    models: ModelArgs,
     /// Examples to use: the first ones of the held-out split
     #[arg(long, value_name = "N", default_value_t = Evaluate::default().samples)]
     samples: Count<1>,
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 pub(crate) fn run(mut args: Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
@@ -40,11 +41,14 @@ pub(super) fn print(entries: &[Entry<EvaluationRecord>], out: &mut dyn Write) ->
         writeln!(out)?;
     }
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    table(out, entries, "epoch      loss  accuracy  majority", |record| {
-        let EvaluationRecord { epoch, evaluation, majority, .. } = record;
-        let (loss, accuracy, majority) = (short(evaluation.loss), percent(evaluation.accuracy), percent(*majority));
-        format!("{epoch:>5}  {loss:>8}  {accuracy:>8}  {majority:>8}")
-    })?;
+    let mut table = Table::new(["mechanism", ">seed", ">epoch", ">loss", ">accuracy", ">majority"]);
+    for entry in entries {
+        let EvaluationRecord { epoch, evaluation, majority, .. } = &entry.record;
+        let ((mechanism, seed), loss) = (entry.names(), short(evaluation.loss));
+        let (accuracy, majority) = (percent(evaluation.accuracy), percent(*majority));
+        table.row_at(&entry.point, [mechanism, seed, epoch.to_string(), loss, accuracy, majority]);
+    }
+    table.print(out)?;
     writeln!(out)?;
     Ok(paragraph(out, "", "majority: the accuracy of a model that always gives the most frequent answer")?)
 }

@@ -5,22 +5,21 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::steepness::{PERCENTILES, Steepness};
-use semfocus_core::Measurement;
 use semfocus_core::measurement::{Count, Directions, Positive, Surface};
+use semfocus_core::{BASELINE, Measurement};
 use semfocus_lab::Lab;
 use semfocus_store::{StoredSurface, SurfaceSettings};
 use serde::Serialize;
 
 use super::View;
 use crate::arguments::one_of;
-use crate::models::{Entry, ModelArgs, table};
+use crate::models::{Entry, ModelArgs};
+use crate::table::Table;
 use crate::text::{counted, paragraph, short};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    models: ModelArgs,
     /// Cells along each side of the grid
     #[arg(long, value_name = "N", default_value_t = options().grid)]
     grid: Count<3, 501>,
@@ -51,6 +50,8 @@ pub(crate) struct Args {
     /// Threads [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 /// The default options.
@@ -116,18 +117,52 @@ pub(super) fn print(entries: &[Entry<Shown>], out: &mut dyn Write) -> Result<(),
                 percentile over the cells of a square around the model.";
     paragraph(out, "", text)?;
     writeln!(out)?;
-    let heads = radii.map(|radius| format!("{:>13}", format!("±{radius:.2}"))).concat();
-    table(out, entries, &format!("draw      loss{heads}"), |Shown { settings, loss, lipschitz, .. }| {
-        let cells = radii.map(|radius| match lipschitz.within(radius) {
-            Some([p50, _, p95, _]) => format!("{:>13}", format!("{} / {}", short(p50), short(p95))),
-            None => format!("{:>13}", "–"),
+    let heads = radii.map(|radius| format!(">±{radius:.2}"));
+    let [first, second, third] = heads.each_ref().map(String::as_str);
+    let mut table = Table::new(["mechanism", ">seed", ">draw", ">loss", first, second, third]);
+    for entry in entries {
+        let Shown { settings, loss, lipschitz, .. } = &entry.record;
+        let [first, second, third] = radii.map(|radius| match lipschitz.within(radius) {
+            Some([p50, _, p95, _]) => format!("{} / {}", short(p50), short(p95)),
+            None => "–".to_owned(),
         });
-        format!("{:>4}  {:>8}{}", settings.draw, short(*loss), cells.concat())
-    })?;
+        let ((mechanism, seed), draw) = (entry.names(), settings.draw.to_string());
+        table.row_at(&entry.point, [mechanism, seed, draw, short(*loss), first, second, third]);
+    }
+    table.print(out)?;
     let undefined: usize = entries.iter().map(|entry| entry.record.undefined).sum();
     if undefined > 0 {
         writeln!(out, "\nthe loss is infinite or undefined in {}", counted(undefined, "cell"))?;
     }
-    writeln!(out, "\n`semfocus report RUN` draws the surfaces.")?;
-    Ok(())
+    writeln!(out)?;
+    paragraph(out, "", &summary(entries, range))?;
+    Ok(writeln!(out, "`semfocus report RUN` draws the surfaces.")?)
+}
+
+/// How the steepness of the loss compares with that around full attention, in a sentence.
+fn summary(entries: &[Entry<Shown>], range: f64) -> String {
+    let steepness = |entry: &Entry<Shown>| entry.record.lipschitz.within(range).map(|[_, _, p95, _]| p95);
+    let mut ratios: Vec<(&str, Vec<f64>)> = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.mechanism != BASELINE) {
+        let is_partner = |full: &&Entry<Shown>| {
+            let pair = |entry: &Entry<Shown>| (entry.point.clone(), entry.seed, entry.record.settings.draw);
+            full.mechanism == BASELINE && pair(full) == pair(entry)
+        };
+        let full = entries.iter().find(is_partner).and_then(steepness);
+        let logarithm = steepness(entry).zip(full).map(|(this, full)| (this / full).ln()).filter(|log| log.is_finite());
+        match ratios.iter_mut().find(|(mechanism, _)| *mechanism == entry.mechanism) {
+            Some((_, logarithms)) => logarithms.extend(logarithm),
+            None => ratios.push((&entry.mechanism, logarithm.into_iter().collect())),
+        }
+    }
+    ratios.retain(|(_, logarithms)| !logarithms.is_empty());
+    if ratios.is_empty() {
+        return "To compare mechanisms, evaluate them together with full attention and the same seeds.".to_owned();
+    }
+    let words = ratios.iter().map(|(mechanism, logarithms)| {
+        let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+        format!("{} times for {mechanism} ({})", short(mean.exp()), counted(logarithms.len(), "pair"))
+    });
+    let words = words.collect::<Vec<_>>().join(", ");
+    format!("Result: within ±{range:.2} the 95th percentile is, compared with full attention, {words}.")
 }

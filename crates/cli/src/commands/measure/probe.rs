@@ -3,8 +3,10 @@
 use std::io::Write;
 
 use clap::Args as ClapArgs;
+use semfocus_analysis::stats::quantile;
+use semfocus_analysis::theory::conditions::Conditions;
 use semfocus_analysis::theory::lipschitz::Profile;
-use semfocus_analysis::theory::pairs::{Row, table as rows_of_pair};
+use semfocus_analysis::theory::pairs::{self, Row};
 use semfocus_core::measurement::{self, Count, Measurement};
 use semfocus_core::study::seed_name;
 use semfocus_core::{BASELINE, Point, TrialSettings};
@@ -14,19 +16,24 @@ use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Summary};
 use serde::Serialize;
 
 use super::View;
-use crate::models::{Entry, ModelArgs, labelled, table};
+use crate::models::{Entry, ModelArgs, labelled};
+use crate::table::Table;
+use crate::text::{counted, paragraph};
 use crate::{Error, Exit};
+
+/// The quantile of the summary, in per cent: that of the theory's predictions.
+const QUANTILE: f64 = 75.0;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    models: ModelArgs,
     /// Training examples to use
     #[arg(long, value_name = "N", default_value_t = measurement::Probe::default().samples)]
     samples: Count<1>,
     /// Show every layer even if there are several trials
     #[arg(long)]
     layers: bool,
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 /// Probes as they are shown; in JSON with all quantiles of every layer and head.
@@ -76,7 +83,7 @@ fn pairs(probes: &[Entry<Probed>]) -> Vec<Pair> {
             other.mechanism != full.mechanism && same.identity() == full.settings.identity()
         };
         for other in probes.iter().filter(is_partner) {
-            let rows = rows_of_pair(&full.record.record, &other.record.record);
+            let rows = pairs::table(&full.record.record, &other.record.record);
             let (mechanism, point) = (other.mechanism.clone(), other.point.clone());
             pairs.push(Pair { mechanism, point, seed: other.seed, rows });
         }
@@ -92,20 +99,58 @@ impl Report {
     pub(super) fn print(&self, layers: bool, out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "Medians over queries; sink: median over keys.")?;
         writeln!(out)?;
-        let head = "epoch  dispersion  separation  entropy  sink  full mass";
-        table(out, &self.probes, head, |Probed { record, .. }| {
-            let Summary { dispersion, separation, entropy, sink, full_mass } = &record.pooled;
-            let [dispersion, separation, entropy] = [dispersion, separation, entropy].map(|values| middle(values, 3));
-            let (epoch, sink, mass) = (record.epoch, middle(sink, 0), middle(full_mass, 3));
-            format!("{epoch:>5}  {dispersion:>10}  {separation:>10}  {entropy:>7}  {sink:>4}  {mass:>9}")
-        })?;
+        let heads = ["mechanism", ">seed", ">epoch", ">dispersion", ">separation", ">entropy", ">sink", ">full mass"];
+        let mut table = Table::new(heads);
+        for entry in &self.probes {
+            let ProbeRecord { epoch, pooled, .. } = &entry.record.record;
+            let ((mechanism, seed), epoch) = (entry.names(), epoch.to_string());
+            let [dispersion, separation, entropy, mass] =
+                [&pooled.dispersion, &pooled.separation, &pooled.entropy, &pooled.full_mass].map(|all| middle(all, 3));
+            let cells = [mechanism, seed, epoch, dispersion, separation, entropy, middle(&pooled.sink, 0), mass];
+            table.row_at(&entry.point, cells);
+        }
+        table.print(out)?;
         if layers || self.probes.len() == 1 {
             self.probes.iter().try_for_each(|entry| print_layers(entry, out))?;
         }
         print_pairs(&self.pairs, out)?;
         writeln!(out)?;
         writeln!(out, "full mass: weight that a softmax over all keys would give to the kept keys")?;
-        Ok(writeln!(out, "–: not defined, such as the separation where no key is dropped")?)
+        writeln!(out, "–: not defined, such as the separation where no key is dropped")?;
+        writeln!(out)?;
+        Ok(paragraph(out, "", &self.summary())?)
+    }
+
+    /// What the probes show, in a sentence or two.
+    fn summary(&self) -> String {
+        let mut names: Vec<&String> = Vec::new();
+        for probe in &self.probes {
+            if !names.contains(&&probe.mechanism) {
+                names.push(&probe.mechanism);
+            }
+        }
+        let dispersion = |name: &&String| {
+            let probes = self.probes.iter().filter(|probe| probe.mechanism == **name);
+            let values = probes.filter_map(|probe| Summary::at(&probe.record.record.pooled.dispersion, 50.0));
+            let middle = quantile(&values.collect::<Vec<f64>>(), 0.5);
+            format!("{:.2} under {name}", middle.unwrap_or(f64::NAN))
+        };
+        let dispersions = names.iter().map(dispersion).collect::<Vec<_>>().join(", ");
+        let mut text = format!("Result: the dispersion of the scores is {dispersions} (medians).");
+        for name in names {
+            let rows = self.pairs.iter().filter(|pair| pair.mechanism == *name);
+            let rows: Vec<&Row> =
+                rows.filter_map(|pair| pair.rows.iter().find(|row| row.quantile == QUANTILE)).collect();
+            let holding = |holds: fn(&Conditions) -> bool| rows.iter().filter(|row| holds(&row.conditions)).count();
+            let (w, x, models) = (holding(|found| found.w_holds), holding(|found| found.x_holds), rows.len());
+            if models > 0 {
+                let models = counted(models, "model");
+                text += &format!(
+                    " At the {QUANTILE} % quantile (W) holds for {w} and (X) for {x} of {models} with {name}."
+                );
+            }
+        }
+        text
     }
 }
 
@@ -118,50 +163,47 @@ fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error>
     let Entry { mechanism, point, seed, record: Probed { record, .. }, .. } = entry;
     let mechanism = labelled(mechanism, point);
     writeln!(out)?;
-    writeln!(out, "{mechanism}, seed {}, by layer; shares of relevant keys / of random keys", seed_name(*seed))?;
-    writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
-    for (number, (layer, norms)) in
-        record.layers.iter().zip(record.norms.iter().flat_map(|norms| &norms.layers)).enumerate()
-    {
+    writeln!(out, "{mechanism}, seed {}, by layer", seed_name(*seed))?;
+    let legend = "δ: dispersion. Δ: separation. Γ, Υ, B: norms of the score, value and MLP matrices (docs/theory.md). The last \
+                  columns: shares of relevant keys / of random keys.";
+    paragraph(out, "", legend)?;
+    let heads = [">layer", ">δ", ">Δ", ">entropy", ">Γ", ">Υ", ">B", ">precision", ">recall", ">mass"];
+    let mut table = Table::new(heads);
+    let norms = record.norms.iter().flat_map(|norms| &norms.layers);
+    for (number, (layer, norms)) in record.layers.iter().zip(norms).enumerate() {
         let LayerRecord { all, relevance, .. } = layer;
-        let shares = relevance.map_or_else(Default::default, |r| {
+        let [precision, recall, mass] = relevance.map_or_else(Default::default, |r| {
             [(r.precision, r.random_precision), (r.recall, r.random_recall), (r.mass, r.random_precision)]
                 .map(|(found, random)| format!("{found:.2}/{random:.2}"))
         });
-        let score = norms.score.iter().copied().fold(0.0, f64::max);
-        writeln!(
-            out,
-            "{number:>5}{:>7}{:>9}{:>8}{score:>6.1}{:>6.1}{:>6.1}{:>10}{:>10}{:>10}",
-            middle(&all.dispersion, 2),
-            middle(&all.separation, 4),
-            middle(&all.entropy, 2),
-            norms.value.weight,
-            norms.mlp_hidden.weight.max(norms.mlp_output.weight),
-            shares[0],
-            shares[1],
-            shares[2],
-        )?;
+        let [dispersion, separation, entropy] = [(&all.dispersion, 2), (&all.separation, 4), (&all.entropy, 2)]
+            .map(|(values, digits)| middle(values, digits));
+        let mlp = norms.mlp_hidden.weight.max(norms.mlp_output.weight);
+        let norms = [norms.score.iter().copied().fold(0.0, f64::max), norms.value.weight, mlp];
+        let [score, value, mlp] = norms.map(|norm| format!("{norm:.1}"));
+        table.row([number.to_string(), dispersion, separation, entropy, score, value, mlp, precision, recall, mass]);
     }
-    Ok(())
+    Ok(table.print(out)?)
 }
 
 fn print_pairs(pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error> {
     for Pair { mechanism, point, seed, rows } in pairs.iter().filter(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
         writeln!(out, "{} against full, seed {}", labelled(mechanism, point), seed_name(*seed))?;
-        writeln!(out, "quantile     δs     δh         Δ      b      (W)      (X)")?;
-        for row in rows {
-            let Row { quantile, full_dispersion, dispersion, separation, sink, conditions } = row;
-            writeln!(
-                out,
-                "{quantile:6} % {full_dispersion:7.2}{dispersion:7.2}{separation:10.2e}{sink:7.1}{:9.3}{:9.3}",
-                conditions.w_lhs, conditions.x_lhs
-            )?;
+        let mut table = Table::new([">quantile", ">δs", ">δh", ">Δ", ">b", ">(W)", ">(X)"]);
+        for Row { quantile, full_dispersion, dispersion, separation, sink, conditions } in rows {
+            let [full, kept] = [full_dispersion, dispersion].map(|value| format!("{value:.2}"));
+            let [w, x] = [conditions.w_lhs, conditions.x_lhs].map(|side| format!("{side:.3}"));
+            table.row([format!("{quantile} %"), full, kept, format!("{separation:.2e}"), format!("{sink:.1}"), w, x]);
         }
+        table.print(out)?;
     }
     if pairs.iter().any(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
-        writeln!(out, "A condition holds where its number is below 1; Δ is at the opposite quantile.")?;
+        let legend = "δs: dispersion of all scores under full attention. δh: dispersion of the kept scores. Δ: separation, at the \
+                      opposite quantile. b: sink count. (W), (X): left-hand sides of the conditions in the attention \
+                      parameters and in the block input; a condition holds where its number is below 1 (docs/theory.md).";
+        paragraph(out, "", legend)?;
     }
     Ok(())
 }

@@ -9,14 +9,13 @@ use semfocus_lab::Lab;
 use semfocus_store::{self as store, SharpnessRecord};
 
 use super::View;
-use crate::models::{Entry, ModelArgs, table};
+use crate::models::{Entry, ModelArgs};
+use crate::table::Table;
 use crate::text::{paragraph, short};
 use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    models: ModelArgs,
     /// Also measure the models that probes saved during training
     #[arg(long)]
     along_training: bool,
@@ -33,6 +32,8 @@ pub(crate) struct Args {
     /// mechanisms that select keys by their scores
     #[arg(long)]
     fast: bool,
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
@@ -43,13 +44,15 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
 }
 
 pub(super) fn print(entries: &[Entry<SharpnessRecord>], out: &mut dyn Write) -> Result<(), Error> {
-    table(out, entries, "epoch      loss  largest eigenvalues             trace", |record| {
-        let store::Sharpness { eigenvalues, trace, trace_error, loss, .. } = &record.sharpness;
+    let mut table = Table::new(["mechanism", ">seed", ">epoch", ">loss", "largest eigenvalues", ">trace"]);
+    for entry in entries {
+        let SharpnessRecord { epoch, sharpness, .. } = &entry.record;
+        let store::Sharpness { eigenvalues, trace, trace_error, loss, .. } = sharpness;
         let largest: Vec<String> = eigenvalues.iter().take(3).map(|value| short(*value)).collect();
-        let (epoch, loss, largest) = (record.epoch, short(*loss), largest.join(" "));
-        let trace = format!("{} ± {}", short(*trace), short(*trace_error));
-        format!("{epoch:>5}  {loss:>8}  {largest:19}  {trace:>16}")
-    })?;
+        let ((mechanism, seed), trace) = (entry.names(), format!("{} ± {}", short(*trace), short(*trace_error)));
+        table.row_at(&entry.point, [mechanism, seed, epoch.to_string(), short(*loss), largest.join(" "), trace]);
+    }
+    table.print(out)?;
     writeln!(out)?;
     Ok(paragraph(out, "", "Eigenvalues and trace of the Hessian of the mean training loss; ± one standard error.")?)
 }
