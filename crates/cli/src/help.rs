@@ -8,7 +8,7 @@ use crate::talk::{Colour, say};
 /// The commands as `--help` and the manual page list them. Those that only the maintainers of the record need are left out.
 pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
     ("Run experiments", &["run", "list", "new-lab"]),
-    ("Look at runs", &["status", "show", "report"]),
+    ("Look at runs", &["status", "show", "report", "export"]),
     ("Decide", &["compare", "explain", "theory"]),
     ("Measure trained models", &["predict", "probe", "landscape", "sharpness", "evaluate"]),
     ("Data", &["data"]),
@@ -17,7 +17,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// An example for each command, without the name of the program.
-const EXAMPLES: [(&str, &str); 40] = [
+const EXAMPLES: [(&str, &str); 41] = [
     ("", "run even-pairs"),
     ("run", "run even-pairs --mechanisms full,topk:5 --seeds 3"),
     ("list", "list mechanisms topk"),
@@ -29,6 +29,7 @@ const EXAMPLES: [(&str, &str); 40] = [
     ("status", "status runs/even-pairs-quick"),
     ("show", "show runs/even-pairs-quick/a7b4"),
     ("report", "report runs/even-pairs-quick"),
+    ("export", "export runs/even-pairs-quick -o epochs.csv"),
     ("compare", "compare runs/even-pairs-quick"),
     ("explain", "explain runs/causes-quick"),
     ("theory", "theory regions -o regions"),

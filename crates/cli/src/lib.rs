@@ -155,9 +155,7 @@ enum Command {
     Report(commands::report::Args),
     /// Print every epoch of every trial as one table, for other programs
     ///
-    /// One row for each epoch, with the task, the mechanism, the values of the grid and the seed; epoch 0 is the untrained model.
-    ///
-    /// Example: semfocus export runs/even-pairs-quick -o epochs.csv
+    /// One row for each epoch, with the task, the mechanism, the values of the grid and the seed. Epoch 0 is the untrained model.
     Export(commands::export::Args),
     /// Keep the record of the study: data of runs, and pages made from them
     #[command(subcommand, hide = true)]
