@@ -117,7 +117,7 @@ pub(super) fn print(entries: &[Entry<Shown>], out: &mut dyn Write) -> Result<(),
                 percentile over the cells of a square around the model.";
     paragraph(out, "", text)?;
     writeln!(out)?;
-    let heads = radii.map(|radius| format!(">±{radius:.2}"));
+    let heads = radii.map(|radius| format!("±{radius:.2}"));
     let [first, second, third] = heads.each_ref().map(String::as_str);
     let mut table = Table::new(["mechanism", ">seed", ">draw", ">loss", first, second, third]);
     for entry in entries {

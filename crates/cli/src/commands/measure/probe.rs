@@ -167,8 +167,7 @@ fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error>
     let legend = "δ: dispersion. Δ: separation. Γ, Υ, B: norms of the score, value and MLP matrices (docs/theory.md). The last \
                   columns: shares of relevant keys / of random keys.";
     paragraph(out, "", legend)?;
-    let heads = [">layer", ">δ", ">Δ", ">entropy", ">Γ", ">Υ", ">B", ">precision", ">recall", ">mass"];
-    let mut table = Table::new(heads);
+    writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
     let norms = record.norms.iter().flat_map(|norms| &norms.layers);
     for (number, (layer, norms)) in record.layers.iter().zip(norms).enumerate() {
         let LayerRecord { all, relevance, .. } = layer;
@@ -178,25 +177,28 @@ fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error>
         });
         let [dispersion, separation, entropy] = [(&all.dispersion, 2), (&all.separation, 4), (&all.entropy, 2)]
             .map(|(values, digits)| middle(values, digits));
+        let (score, value) = (norms.score.iter().copied().fold(0.0, f64::max), norms.value.weight);
         let mlp = norms.mlp_hidden.weight.max(norms.mlp_output.weight);
-        let norms = [norms.score.iter().copied().fold(0.0, f64::max), norms.value.weight, mlp];
-        let [score, value, mlp] = norms.map(|norm| format!("{norm:.1}"));
-        table.row([number.to_string(), dispersion, separation, entropy, score, value, mlp, precision, recall, mass]);
+        writeln!(
+            out,
+            "{number:>5}{dispersion:>7}{separation:>9}{entropy:>8}{score:>6.1}{value:>6.1}{mlp:>6.1}{precision:>10}{recall:>10}{mass:>10}"
+        )?;
     }
-    Ok(table.print(out)?)
+    Ok(())
 }
 
 fn print_pairs(pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error> {
     for Pair { mechanism, point, seed, rows } in pairs.iter().filter(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;
         writeln!(out, "{} against full, seed {}", labelled(mechanism, point), seed_name(*seed))?;
-        let mut table = Table::new([">quantile", ">δs", ">δh", ">Δ", ">b", ">(W)", ">(X)"]);
+        writeln!(out, "quantile     δs     δh         Δ      b      (W)      (X)")?;
         for Row { quantile, full_dispersion, dispersion, separation, sink, conditions } in rows {
-            let [full, kept] = [full_dispersion, dispersion].map(|value| format!("{value:.2}"));
-            let [w, x] = [conditions.w_lhs, conditions.x_lhs].map(|side| format!("{side:.3}"));
-            table.row([format!("{quantile} %"), full, kept, format!("{separation:.2e}"), format!("{sink:.1}"), w, x]);
+            let (w, x) = (conditions.w_lhs, conditions.x_lhs);
+            writeln!(
+                out,
+                "{quantile:6} % {full_dispersion:7.2}{dispersion:7.2}{separation:10.2e}{sink:7.1}{w:9.3}{x:9.3}"
+            )?;
         }
-        table.print(out)?;
     }
     if pairs.iter().any(|pair| !pair.rows.is_empty()) {
         writeln!(out)?;

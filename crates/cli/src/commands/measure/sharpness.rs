@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
 }
 
 pub(super) fn print(entries: &[Entry<SharpnessRecord>], out: &mut dyn Write) -> Result<(), Error> {
-    let mut table = Table::new(["mechanism", ">seed", ">epoch", ">loss", "largest eigenvalues", ">trace"]);
+    let mut table = Table::new(["mechanism", ">seed", ">epoch", ">loss", "largest eigenvalues", "trace"]);
     for entry in entries {
         let SharpnessRecord { epoch, sharpness, .. } = &entry.record;
         let store::Sharpness { eigenvalues, trace, trace_error, loss, .. } = sharpness;
