@@ -107,7 +107,7 @@ fn sequences_are_read_as_the_data_is_written_and_padded_as_in_training() {
     // One to five words; those with `good` are positive.
     let line = |n: usize| {
         let chosen: Vec<&str> = (0..n % 4).map(|at| words[(n / (at + 1) + at) % 3]).collect();
-        let (last, label) = if n % 2 == 0 { ("good", "positive") } else { ("bad", "negative") };
+        let (last, label) = if n.is_multiple_of(2) { ("good", "positive") } else { ("bad", "negative") };
         format!("{} {last} {}\t{label}\n", chosen.join(" "), words[n / 7 % 3])
     };
     let data = scratch.file("films.txt", &(0..200).map(line).collect::<String>());
