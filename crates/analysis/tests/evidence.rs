@@ -1,5 +1,6 @@
 //! Evidence from stores with invented trials, compared with numbers worked out by hand.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use semfocus_analysis::evidence::accuracy::Split;
@@ -447,6 +448,8 @@ fn pairs_on_different_processors_are_named() {
         command: Vec::new(),
         started: "2026-11-18T00:00:00Z".to_owned(),
         from_epoch: 0,
+        program: None,
+        own_code: BTreeMap::new(),
     };
     let scratch = Scratch::new("evidence-processors");
     let store = store(scratch.path(), &["full", "topk:5", "block:5"], 3, |_| Some(jump(4)));

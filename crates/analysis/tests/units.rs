@@ -72,7 +72,7 @@ fn observed(
     trial.settings.as_mut().unwrap().data.seed = is_shared.then_some(1);
     let asked = Asked::from(questions);
     let independent = if unit == Unit::Sequence { asked.independent } else { asked.answers };
-    trial.held_out = Some(Asked { independent, ..asked });
+    trial.held_out = Some(independent);
     let measures = Measures::new(&trial, GOAL);
     Observed { trial, measures }
 }
@@ -155,10 +155,10 @@ fn chance_counts_as_learning_only_if_answers_count() {
 #[test]
 fn in_classification_nothing_changes() {
     let questions = Questions::classification(vec![0; 2000]);
-    assert_eq!(Asked::from(&questions), Asked { sequences: 2000, answers: 2000, independent: 2000 });
+    assert_eq!(Asked::from(&questions), Asked { sequences: 2000, answers: 2000, independent: 2000, distinct: None });
     let mut trial = TEMPLATE.clone();
     let before = Measures::new(&trial, GOAL).unwrap();
     let held_out = trial.settings.as_ref().unwrap().data.sizes.held_out;
-    trial.held_out = Some(Asked::from(&Questions::classification(vec![0; held_out])));
+    trial.held_out = Some(Asked::from(&Questions::classification(vec![0; held_out])).independent);
     assert_eq!(Measures::new(&trial, GOAL).unwrap(), before);
 }

@@ -131,6 +131,7 @@ fn time_run(lab: &Lab, plan: &(Experiment, Plan), dir: &Path, sharing: Sharing) 
         commit: None,
         instruction_set: format!("{:?}", semfocus_nn::InstructionSet::current()),
         device: device.name().to_owned(),
+        own: None,
     };
     let session = Session::here(program, sharing.threads, sharing.jobs);
     let (stop, observer) = (AtomicBool::new(false), Nobody);

@@ -236,7 +236,7 @@ fn share(args: &Args, uses_claims: bool) -> f64 {
         let jobs: Vec<Sleeper> = (0..over.len()).map(sleeper).collect();
         let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
         let text = || "bench".to_owned();
-        let program = Program { version: text(), commit: None, instruction_set: text(), device: text() };
+        let program = Program { version: text(), commit: None, instruction_set: text(), device: text(), own: None };
         let (session, sharing) = (Session::here(program, 1, 1), Sharing { threads: 1, jobs: 1 });
         let (lab, device, stop, locks, observer) = (&lab, &device, &stop, &locks, &Nobody);
         Executor { lab, device, session, sharing, stop, memory: None, locks, observer }.run(&jobs);

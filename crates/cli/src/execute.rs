@@ -34,6 +34,7 @@ impl Execution<'_> {
             commit: crate::COMMIT.map(str::to_owned),
             instruction_set: InstructionSet::current().name().to_owned(),
             device: device.name().to_owned(),
+            own: lab.program.clone(),
         };
         let session = Session::here(program, sharing.threads, sharing.jobs);
         let memory = Allocation::here().memory;

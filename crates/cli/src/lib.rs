@@ -56,8 +56,22 @@ pub use burn;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use semfocus_lab::{Device, Part};
 use semfocus_nn::InstructionSet;
+pub use semfocus_store::OwnProgram;
 use talk::{ByLine, Colour, plain, say};
 pub use {semfocus_nn as nn, semfocus_tasks as tasks};
+
+/// The crate that calls it, as an [`OwnProgram`]. Its build script can name a commit in the variable `OWN_COMMIT`:
+/// `println!("cargo::rustc-env=OWN_COMMIT=…")`.
+#[macro_export]
+macro_rules! program {
+    () => {
+        $crate::OwnProgram {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("OWN_COMMIT").map(str::to_owned),
+        }
+    };
+}
 
 /// A laboratory with its command line.
 #[derive(Clone, Debug)]
@@ -77,11 +91,34 @@ impl Lab {
         Lab(self.0.with(part))
     }
 
+    /// The same as [`with`](Self::with) for a part whose author gives it a version. Trials are continued as long as the version is the
+    /// same, however the program changes. Without one, every change of the program makes other trials.
+    ///
+    /// # Panics
+    /// If the name is taken or cannot be written in a spec.
+    pub fn with_version(self, part: impl Into<Part>, version: &str) -> Self {
+        Lab(self.0.with_version(part, version))
+    }
+
+    /// The same in a program with a name of its own, which `--version` and the records of trials then have:
+    /// `.program(semfocus::program!())`.
+    pub fn program(mut self, program: OwnProgram) -> Self {
+        self.0.program = Some(program);
+        self
+    }
+
     /// Runs the command given by the arguments of this process.
     pub fn main(&self) -> ExitCode {
         semfocus_nn::keep_freed_memory();
         semfocus_lab::prepare_threads();
-        let parsed = help::command(Cli::command()).try_get_matches();
+        let mut command = help::command(Cli::command());
+        if let Some(program) = &self.0.program {
+            let OwnProgram { name, version, .. } = program;
+            // The command wants texts that live as long as the process, of which there is one.
+            let version: &'static str = format!("{version} (semfocus {VERSION})").leak();
+            command = command.display_name(name).version(version);
+        }
+        let parsed = command.try_get_matches();
         let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
             Ok(cli) => cli,
             Err(error) if error.use_stderr() => {

@@ -181,3 +181,88 @@ fn a_plan_counts_the_examples_of_its_file() {
     assert!(!steps.is_empty() && steps.iter().all(|steps| *steps == planned), "{planned}, {steps:?}");
     assert!(planned < 20, "300 lines make fewer than 200 steps: {planned}");
 }
+
+/// Examples of even pairs as a CSV file without a header.
+fn csv(n: &str) -> String {
+    split("train", "1", n).replace('\t', ",")
+}
+
+#[test]
+fn a_data_file_is_an_experiment() {
+    let scratch = Scratch::new("data-file");
+    let json_lines = |csv: &str| -> String {
+        let line = |line: &str| {
+            let (text, label) = line.split_once(',').unwrap();
+            format!("{{\"text\": \"{text}\", \"label\": \"{label}\"}}\n")
+        };
+        csv.lines().map(line).collect()
+    };
+    let examples = csv("300");
+    for (name, text) in [
+        ("mine.csv", examples.clone()),
+        ("films.tsv", examples.replace(',', "\t")),
+        ("lines.jsonl", json_lines(&examples)),
+    ] {
+        scratch.file(name, &text);
+        let dir = format!("runs/{}", name.split_once('.').unwrap().0);
+        let run = |what: &str, more: &[&str]| {
+            let output = semfocus_in(&scratch.path(""), &[&["run", what, "--quiet", "--json"], more].concat(), "");
+            assert_eq!(output.code, 0, "{}", output.stderr);
+            serde_json::from_str::<serde_json::Value>(&output.stdout).unwrap()
+        };
+        let planned = run(name, &["--dry-run"]);
+        assert_eq!(
+            (&planned["trials"], &planned["dir"], &planned["claim"]),
+            (&10.into(), &dir.as_str().into(), &"".into())
+        );
+        assert!(planned["list"][1]["title"].as_str().unwrap().starts_with("topk:5"), "{planned}");
+        let result = run(name, &["--epochs", "1", "--seeds", "1"]);
+        assert_eq!((&result["finished"], &result["expectations"]), (&2.into(), &serde_json::Value::Null));
+        let resumed = run(&dir, &["--dry-run"]);
+        assert_eq!((&resumed["done"], &resumed["trials"]), (&2.into(), &2.into()));
+    }
+    // Of sequences with six tokens, five keys would be nearly all.
+    scratch.file("short.csv", &"a b c d e f,x\nb a c d e f,y\nc a b d e f,x\nd a b c e f,y\na a b d e f,x\n".repeat(3));
+    let output = semfocus_in(&scratch.path(""), &["run", "short.csv", "--dry-run"], "");
+    assert!(output.code == 0 && output.stdout.contains("topk:3"), "{}{}", output.stdout, output.stderr);
+    scratch.file("notes.yaml", "task: parity\n");
+    let output = semfocus_in(&scratch.path(""), &["run", "notes.yaml"], "");
+    assert!(output.code == 2 && output.stderr.contains("that of a data file in .csv"), "{}", output.stderr);
+}
+
+#[test]
+fn copies_are_noted_and_counted_once() {
+    let scratch = Scratch::new("copies");
+    let arguments = ["run", "missing-duplicate", "--seeds", "1", "--epochs", "1", "--mechanisms", "full", "-o", "run"];
+    let output = semfocus_in(&scratch.path(""), &arguments, "");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let said = output.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "473 of 2500 training sequences are different and 199 of 1000 held-out sequences are different";
+    assert!(said.contains(note), "{said}");
+    let status = json_file(&trials(&scratch.path("run"))[0].join("status.json"));
+    assert_eq!((&status["held_out"]["distinct"], &status["held_out"]["independent"]), (&199.into(), &199.into()));
+    let page = std::fs::read_to_string(scratch.path("run/report.html")).unwrap();
+    assert!(page.contains("473 of 2500 training sequences are different"), "the report says so");
+}
+
+#[test]
+fn a_header_that_is_not_recognised_is_no_example() {
+    let scratch = Scratch::new("header");
+    scratch.file("mine.csv", &format!("seq,y\n{}", csv("300")));
+    let run = |more: &[&str]| semfocus_in(&scratch.path(""), &[&["run", "mine.csv", "--dry-run"], more].concat(), "");
+    let output = run(&[]);
+    assert_eq!(output.code, 2);
+    for words in ["mine.csv: the label of line 1, `y`, occurs nowhere else", "data.no_header=true"] {
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+    assert_eq!(run(&["-s", "data.no_header=true"]).code, 0);
+}
+
+#[test]
+fn numbers_on_the_command_line_are_read_or_explained() {
+    let output = semfocus(&["run", "even-pairs", "--dry-run", "data.train=1e3", "--json"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("data.train 1000 instead of"), "{}", output.stdout);
+    let output = semfocus(&["run", "even-pairs", "--epochs", "-1"]);
+    assert!(output.code == 2 && output.stderr.contains("invalid value '-1' for '--epochs"), "{}", output.stderr);
+}

@@ -120,6 +120,8 @@ pub struct DataSettings {
     pub online: bool,
     /// Data files to use instead of a generated data set.
     pub files: FileSet,
+    /// Whether the first line of a CSV file is an example even if it looks like a header.
+    pub no_header: bool,
 }
 
 impl DataSettings {

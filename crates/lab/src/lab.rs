@@ -1,8 +1,11 @@
 //! What a laboratory has: mechanisms and tasks.
 
+use std::collections::BTreeMap;
+
 use semfocus_core::spec::Parts;
 use semfocus_core::{DataSettings, FileSet, Names, Schedule, TrialSettings};
 use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
+use semfocus_store::OwnProgram;
 use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
 
 use crate::{AttentionError, TrialAttention};
@@ -15,6 +18,10 @@ pub struct Lab {
     pub mechanisms: Registry,
     /// The tasks.
     pub tasks: Tasks,
+    /// The program, if it is not semfocus itself.
+    pub program: Option<OwnProgram>,
+    /// What does not come with semfocus, by kind and name, with its version if its author gives one.
+    pub(crate) own: BTreeMap<(String, String), Option<String>>,
 }
 
 /// Something that a laboratory can be extended with.
@@ -41,18 +48,41 @@ impl From<TaskInfo> for Part {
 impl Lab {
     /// The mechanisms and tasks that come with semfocus.
     pub fn standard() -> Self {
-        Lab { mechanisms: Registry::standard(), tasks: Tasks::standard() }
+        Lab { mechanisms: Registry::standard(), tasks: Tasks::standard(), program: None, own: BTreeMap::new() }
     }
 
-    /// The same with one more mechanism or task.
+    /// The same with one more mechanism or task. Its code is known by a hash of the whole program: when the program changes, trials
+    /// with this part are not continued.
     ///
     /// # Panics
     /// If the name is taken or cannot be written in a spec.
-    pub fn with(mut self, part: impl Into<Part>) -> Self {
-        match part.into() {
-            Part::Mechanism(info) => self.mechanisms = self.mechanisms.with(info),
-            Part::Task(info) => self.tasks = self.tasks.with(info),
-        }
+    pub fn with(self, part: impl Into<Part>) -> Self {
+        self.add(part.into(), None)
+    }
+
+    /// The same with one more mechanism or task, whose author vouches that all programs that call it by this version give the same
+    /// results.
+    ///
+    /// # Panics
+    /// If the name is taken or cannot be written in a spec.
+    pub fn with_version(self, part: impl Into<Part>, version: &str) -> Self {
+        self.add(part.into(), Some(version.to_owned()))
+    }
+
+    fn add(mut self, part: Part, version: Option<String>) -> Self {
+        let key = match part {
+            Part::Mechanism(info) => {
+                let name = info.name;
+                self.mechanisms = self.mechanisms.with(info);
+                ("mechanism", name)
+            }
+            Part::Task(info) => {
+                let name = info.name;
+                self.tasks = self.tasks.with(info);
+                ("task", name)
+            }
+        };
+        self.own.insert((key.0.to_owned(), key.1.to_owned()), version);
         self
     }
 

@@ -86,6 +86,7 @@ impl Lab {
                 ));
             }
         }
+        notes.extend(plan.trials.first().and_then(copies));
         notes
     }
 
@@ -123,8 +124,30 @@ impl Lab {
             Source::Own(own) => own.sizes(&settings.data, settings.seed),
         };
         let (point, source) = (Vec::new(), Arc::new(source));
-        Ok(Trial { id: TrialId::new(&settings), settings, point, source, attention, sizes })
+        let (id, own_code) = (TrialId::new(&settings), self.own_code(&settings));
+        Ok(Trial { id, settings, point, source, attention, sizes, own_code })
     }
+}
+
+/// How many sequences of a trial are different, if many are copies of others.
+fn copies(trial: &Trial) -> Option<String> {
+    /// Data sets with more examples are not looked through before anything is trained.
+    const MAX_EXAMPLES: usize = 50_000;
+    let TrialSettings { data, seed, .. } = &trial.settings;
+    if data.sizes.train.max(data.sizes.held_out) > MAX_EXAMPLES {
+        return None;
+    }
+    // What is wrong with the data is said when the trial begins.
+    let dataset = trial.source.dataset(data, *seed).ok()?;
+    let shares = [("training", &dataset.train), ("held-out", &dataset.held_out)]
+        .map(|(name, split)| (name, split.distinct(), split.len()))
+        .into_iter()
+        .filter(|(_, distinct, examples)| distinct * 20 < examples * 19)
+        .map(|(name, distinct, examples)| format!("{distinct} of {examples} {name} sequences are different"));
+    let shares: Vec<String> = shares.collect();
+    let seed = if data.seed.is_some() { "" } else { " (with the first seed)" };
+    (!shares.is_empty())
+        .then(|| format!("{}{seed}; standard errors count each of the held-out ones once", shares.join(" and ")))
 }
 
 /// Fills in what follows from where the examples come from.
@@ -215,7 +238,8 @@ impl<'a> Planner<'a> {
         if let Some(reason) = refusal(&source, &attention) {
             return Err(experiment.error("task", reason));
         }
-        Ok(Trial { id: TrialId::new(&settings), settings, point, source, attention, sizes })
+        let (id, own_code) = (TrialId::new(&settings), self.lab.own_code(&settings));
+        Ok(Trial { id, settings, point, source, attention, sizes, own_code })
     }
 
     fn source(&mut self, experiment: &Experiment, settings: &TrialSettings) -> Result<PlannedSource, ExperimentError> {
@@ -260,6 +284,10 @@ impl<'a> Planner<'a> {
                 settings.task
             );
             return Err(experiment.error("data.online", message));
+        }
+        if let Some(header) = own.suspected_headers().first().filter(|_| !settings.data.no_header) {
+            let message = format!("{header}; if it is an example, say so with -s data.no_header=true");
+            return Err(experiment.error("task", message));
         }
         if settings.data_checksum.is_some() && settings.data_checksum != checksum {
             let found = checksum.unwrap_or_default();

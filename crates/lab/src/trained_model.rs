@@ -9,7 +9,7 @@ use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialReader};
 
 use crate::model::new_model;
 use crate::relevance::relevance;
-use crate::{Device, Lab, Trial};
+use crate::{Device, Lab, OtherCode, Trial};
 
 /// A trained model.
 #[derive(Clone, Debug)]
@@ -35,6 +35,14 @@ pub enum ModelError {
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+    /// Other code of a mechanism or task of one's own made it.
+    #[error("{}: {}\nhelp: train it again in a fresh folder, or use the program that made it", .path.display(), .other.in_words())]
+    OtherCode {
+        /// The folder of the trial.
+        path: PathBuf,
+        /// The code that made it, and that of this program.
+        other: OtherCode,
     },
     /// Nothing was saved yet.
     #[error("{} does not exist: the trial has no such checkpoint yet", .0.display())]
@@ -97,5 +105,9 @@ pub(crate) fn tensors(values: impl Iterator<Item = (String, Values)>) -> Vec<(St
 pub(crate) fn stored_trial(lab: &Lab, folder: &TrialReader) -> Result<Trial, ModelError> {
     let settings = folder.settings()?;
     let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
-    lab.trial(settings).map_err(wrong)
+    let trial = lab.trial(settings).map_err(wrong)?;
+    match trial.other_code(folder)?.filter(OtherCode::is_recorded) {
+        Some(other) => Err(ModelError::OtherCode { path: folder.path().to_owned(), other }),
+        None => Ok(trial),
+    }
 }

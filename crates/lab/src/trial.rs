@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use semfocus_core::{Point, Sizes, TrialId, TrialSettings};
-use semfocus_store::IndexEntry;
+use semfocus_store::{IndexEntry, StoreError, TrialReader};
 use semfocus_tasks::Source;
 
+use crate::own_code::{OtherCode, OwnCode};
 use crate::schedule::Schedule;
 use crate::trial_attention::TrialAttention;
 
@@ -24,6 +25,8 @@ pub struct Trial {
     pub attention: Arc<TrialAttention>,
     /// How many examples its splits have. Data files may have fewer than the settings ask for.
     pub sizes: Sizes,
+    /// The code of the mechanisms and tasks of one's own that it uses.
+    pub own_code: OwnCode,
 }
 
 impl Trial {
@@ -57,5 +60,23 @@ impl Trial {
     /// Mechanism, values on the grid, and seed, as a person would name the trial.
     pub fn title(&self) -> String {
         self.entry().title()
+    }
+}
+
+impl Trial {
+    /// Whether other code than that of this program made what is on record of the trial.
+    pub fn other_code(&self, folder: &TrialReader) -> Result<Option<OtherCode>, StoreError> {
+        if self.own_code.is_empty() || !folder.exists() {
+            return Ok(None);
+        }
+        let recorded = match folder.environment() {
+            Ok(None) => return Ok(None),
+            Ok(Some(environment)) => environment.last.own_code,
+            // It is written again, without what it said.
+            Err(StoreError::Damaged { .. }) => OwnCode::new(),
+            Err(error) => return Err(error),
+        };
+        let other = OtherCode { title: self.title(), recorded, here: self.own_code.clone() };
+        Ok((other.recorded != other.here).then_some(other))
     }
 }

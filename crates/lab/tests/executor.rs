@@ -67,7 +67,7 @@ impl Observer for Heard {
 
 fn session() -> Session {
     let text = || "test".to_owned();
-    let program = Program { version: text(), commit: None, instruction_set: text(), device: text() };
+    let program = Program { version: text(), commit: None, instruction_set: text(), device: text(), own: None };
     Session::here(program, 1, 1)
 }
 

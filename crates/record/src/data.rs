@@ -200,7 +200,10 @@ struct TrialRow {
     best_epoch: Option<usize>,
     last_heldout_accuracy: Option<Exact>,
     majority: Option<Exact>,
+    /// Independent held-out sequences; runs that were added before copies were counted do not say.
+    heldout_sequences: Option<usize>,
     test_accuracy: Option<Exact>,
+    test_sequences: Option<usize>,
     epoch_flops: Option<Rounded>,
     steps: Option<u64>,
     seconds: Rounded,
@@ -236,7 +239,9 @@ impl TrialRow {
             best_epoch: measures.map(|measures| measures.best_epoch),
             last_heldout_accuracy: measures.map(|measures| Exact(measures.last_heldout_accuracy)),
             majority: trial.majority.map(Exact),
+            heldout_sequences: trial.held_out,
             test_accuracy: trial.test_accuracy.map(Exact),
+            test_sequences: trial.test_split,
             epoch_flops: trial.epoch_flops.map(rows::Rounded),
             steps: trial.steps,
             seconds: rows::Rounded(trial.curve_from_start().filter_map(|point| point.seconds).sum()),
@@ -277,6 +282,8 @@ fn trial(row: &Row<TrialRow>, experiment: &Experiment) -> Result<TrialData, Reco
         steps: row.values.steps,
         epoch_flops: row.values.epoch_flops.map(|flops| flops.0),
         majority: row.values.majority.map(|share| share.0),
+        held_out: row.values.heldout_sequences,
+        test_split: row.values.test_sequences,
         test_accuracy: row.values.test_accuracy.map(|accuracy| accuracy.0),
         ..TrialData::new(entry)
     })

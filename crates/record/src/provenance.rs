@@ -141,6 +141,7 @@ mod tests {
                     commit: None,
                     instruction_set: String::new(),
                     device: "cpu".to_owned(),
+                    own: None,
                 },
                 1,
                 1,

@@ -61,10 +61,11 @@ pub struct TrialData {
     pub epoch_flops: Option<f64>,
     /// Share of the held-out examples that belong to their most frequent class.
     pub majority: Option<f64>,
-    /// How much the held-out split asks; unknown if not written down, as in version 0.2.0, where every example asked once.
-    pub held_out: Option<Asked>,
-    /// How much the test split asks.
-    pub test_split: Option<Asked>,
+    /// Independent sequences that the answers of the held-out split are worth; unknown if not written down, as in version 0.2.0, where
+    /// every example asked once and copies were not counted.
+    pub held_out: Option<usize>,
+    /// The same of the test split.
+    pub test_split: Option<usize>,
     /// Accuracy on the test split after the best epoch.
     pub test_accuracy: Option<f64>,
     /// When its status was last written.
@@ -138,7 +139,8 @@ impl TrialData {
         self.steps = records.last().map(|record| record.steps);
         let Some(status) = status else { return };
         (self.epoch_flops, self.majority) = (status.epoch_flops, status.majority);
-        (self.held_out, self.test_split) = (status.held_out, status.test_split);
+        let independent = |asked: Asked| asked.independent;
+        (self.held_out, self.test_split) = (status.held_out.map(independent), status.test_split.map(independent));
         self.test_accuracy = status.test.map(|test| test.best.accuracy);
         self.updated = Some(status.updated.clone());
     }

@@ -1,6 +1,27 @@
 //! `env.json`: with what, where and how a trial was run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+/// A program with mechanisms or tasks of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnProgram {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Commit it was built from, if its build says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+impl std::fmt::Display for OwnProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.version)?;
+        self.commit.as_ref().map_or(Ok(()), |commit| write!(f, " ({commit})"))
+    }
+}
 
 /// One session: a process that worked on a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +55,13 @@ pub struct Session {
     pub started: String,
     /// Epochs that were complete then.
     pub from_epoch: usize,
+    /// The program, if it is not semfocus itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<OwnProgram>,
+    /// The mechanisms and tasks of the trial that do not come with semfocus, each with what its code is known by: a version, or a
+    /// hash of the program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_code: BTreeMap<String, String>,
 }
 
 /// The contents of `env.json`: the last session, and those before it.
@@ -57,12 +85,14 @@ pub struct Program {
     pub instruction_set: String,
     /// Device that the arithmetic runs on.
     pub device: String,
+    /// The program, if it is not semfocus itself.
+    pub own: Option<OwnProgram>,
 }
 
 impl Session {
     /// This process.
     pub fn here(program: Program, threads: usize, jobs: usize) -> Self {
-        let Program { version, commit, instruction_set, device } = program;
+        let Program { version, commit, instruction_set, device, own } = program;
         Session {
             version,
             commit,
@@ -78,6 +108,8 @@ impl Session {
             command: std::env::args().collect(),
             started: utc_now(),
             from_epoch: 0,
+            program: own,
+            own_code: BTreeMap::new(),
         }
     }
 }

@@ -85,7 +85,7 @@ use std::time::Duration;
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
 pub use data::{CurvePoint, Damage, RunData, SharpnessData, SurfaceData, TrialData};
-pub use environment::{Environment, Program, Session, processor, utc_now};
+pub use environment::{Environment, OwnProgram, Program, Session, processor, utc_now};
 pub use events::{End, Event, EventLog, JobId, JobKind, LoggedEvent};
 pub use finished::Finished;
 pub use follower::{Change, Follower, RunCursor};

@@ -80,14 +80,25 @@ pub struct Asked {
     pub sequences: usize,
     /// Questions of all its sequences.
     pub answers: usize,
-    /// Independent sequences that the answers are worth: the number of sequences if all ask equally many questions.
+    /// Independent sequences that the answers are worth: the number of different sequences if all ask equally many questions.
     pub independent: usize,
+    /// Different sequences, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct: Option<usize>,
+}
+
+impl Asked {
+    /// How much a split asks that has this number of different sequences. A copy of a sequence says nothing new.
+    pub fn new(questions: &Questions, distinct: usize) -> Self {
+        let asked = Asked::from(questions);
+        Asked { independent: asked.independent.min(distinct), distinct: Some(distinct), ..asked }
+    }
 }
 
 impl From<&Questions> for Asked {
     fn from(questions: &Questions) -> Self {
         let (sequences, answers) = (questions.sequences(), questions.all().len());
-        Asked { sequences, answers, independent: questions.independent_sequences() }
+        Asked { sequences, answers, independent: questions.independent_sequences(), distinct: None }
     }
 }
 
@@ -176,7 +187,7 @@ mod tests {
             probes: 0,
             epoch_flops: Some(1e9 / 3.0),
             majority: Some(2.0 / 7.0),
-            held_out: Some(Asked { sequences: 20, answers: 60, independent: 17 }),
+            held_out: Some(Asked { sequences: 20, answers: 60, independent: 17, distinct: Some(18) }),
             test_split: None,
             test: Some(TestResult { last: evaluation, best: evaluation }),
             updated: "now".to_owned(),

@@ -214,12 +214,11 @@ fn asked(split: &Split, pad: Token) -> impl Iterator<Item = (&[Token], Label)> {
 }
 
 fn split_audit(name: SplitName, split: &Split, data: &Dataset) -> SplitAudit {
-    let distinct: HashSet<&[Token]> = split.iter().map(|(tokens, _)| unpadded(tokens, data.pad)).collect();
     SplitAudit {
         split: name,
         examples: split.len(),
         labels: counts(&split.labels(), data.classes),
-        duplicates: split.len() - distinct.len(),
+        duplicates: split.len() - split.distinct(),
     }
 }
 

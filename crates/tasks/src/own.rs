@@ -43,6 +43,8 @@ pub struct OwnData {
     /// How many examples the file of each split has; none if a single file is to be split.
     file_sizes: Option<Sizes>,
     notes: Vec<String>,
+    /// First lines of CSV files that look like headers, in words.
+    headers: Vec<String>,
 }
 
 impl OwnData {
@@ -127,6 +129,11 @@ impl OwnData {
     /// What a user should know about how the files were read, such as that a line was taken as a header.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// First lines of CSV files that were read as examples and look like headers, in words.
+    pub fn suspected_headers(&self) -> &[String] {
+        &self.headers
     }
 
     /// How many examples the file of each split has; none if a single file is to be split.

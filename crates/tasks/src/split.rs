@@ -1,5 +1,6 @@
 //! The parts of a data set, and which of them a sequence belongs to.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -103,6 +104,11 @@ impl Split {
     /// The number of examples.
     pub fn len(&self) -> usize {
         self.questions.sequences()
+    }
+
+    /// The number of different sequences.
+    pub fn distinct(&self) -> usize {
+        self.iter().map(|(tokens, _)| tokens).collect::<HashSet<_>>().len()
     }
 
     /// Whether there is no example.

@@ -79,8 +79,12 @@ pub struct Unlikely {
 ///     Answers, DataSettings, Dataset, Illegal, Lengths, Random, Symbol, Task, TaskInfo, Tasks, Token, Unlikely, label, symbol,
 /// };
 ///
+/// const BITS: &[Symbol] = &[symbol("0", "zero"), symbol("1", "one")];
+///
 /// const FIRST_BIT: TaskInfo = TaskInfo {
 ///     summary: "the first of some uniform bits",
+///     alphabet: BITS,
+///     classes: BITS,
 ///     ..TaskInfo::new("first-bit", |_| Ok(Arc::new(FirstBit)))
 /// };
 ///
@@ -88,14 +92,6 @@ pub struct Unlikely {
 /// struct FirstBit;
 ///
 /// impl Task for FirstBit {
-///     fn alphabet(&self) -> Vec<Symbol> {
-///         vec![symbol("0", "zero"), symbol("1", "one")]
-///     }
-///
-///     fn classes(&self) -> Vec<Symbol> {
-///         self.alphabet()
-///     }
-///
 ///     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
 ///         let first = random.below(2) as Token;
 ///         out.push(first);
@@ -114,11 +110,15 @@ pub struct Unlikely {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Task: Debug + Send + Sync {
-    /// The tokens; a token's id is its position.
-    fn alphabet(&self) -> Vec<Symbol>;
+    /// The tokens, if they depend on values of the task; otherwise they are in its [`TaskInfo`]. A token's id is its position.
+    fn alphabet(&self) -> Vec<Symbol> {
+        Vec::new()
+    }
 
-    /// The classes; a class's id is its position.
-    fn classes(&self) -> Vec<Symbol>;
+    /// The classes, if they depend on values of the task; otherwise they are in its [`TaskInfo`]. A class's id is its position.
+    fn classes(&self) -> Vec<Symbol> {
+        Vec::new()
+    }
 
     /// Appends one sequence with one of these lengths, not padded, and returns its answers as known from the construction.
     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely>;
@@ -211,6 +211,12 @@ pub struct TaskInfo {
     pub source: &'static str,
     /// The values that it takes, in the order in which they are written.
     pub parameters: &'static [Parameter],
+    /// The tokens, unless the task says them itself.
+    #[serde(skip)]
+    pub alphabet: &'static [Symbol],
+    /// The classes, unless the task says them itself.
+    #[serde(skip)]
+    pub classes: &'static [Symbol],
     /// Builds the task from values that have been checked against `parameters`, or says why they do not go together.
     #[serde(skip)]
     pub build: fn(&Values) -> Result<Arc<dyn Task>, String>,
@@ -219,7 +225,7 @@ pub struct TaskInfo {
 impl TaskInfo {
     /// A task without values and without a description.
     pub const fn new(name: &'static str, build: fn(&Values) -> Result<Arc<dyn Task>, String>) -> Self {
-        TaskInfo { name, summary: "", tests: "", source: "", parameters: &[], build }
+        TaskInfo { name, summary: "", tests: "", source: "", parameters: &[], alphabet: &[], classes: &[], build }
     }
 }
 
@@ -254,7 +260,12 @@ impl BuiltTask {
     /// Builds a task from values that were checked against its entry, or says why they do not go together.
     pub fn new(info: &TaskInfo, spec: Spec, values: &Values) -> Result<Self, String> {
         let task = (info.build)(values)?;
-        Ok(BuiltTask { alphabet: task.alphabet(), classes: task.classes(), spec, info: info.clone(), task })
+        let or = |own: Vec<Symbol>, table: &[Symbol]| if own.is_empty() { table.to_vec() } else { own };
+        let (alphabet, classes) = (or(task.alphabet(), info.alphabet), or(task.classes(), info.classes));
+        if alphabet.is_empty() || classes.is_empty() {
+            return Err("the task names no tokens or no classes".to_owned());
+        }
+        Ok(BuiltTask { alphabet, classes, spec, info: info.clone(), task })
     }
 
     /// Its name, without values.

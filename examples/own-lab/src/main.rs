@@ -4,5 +4,6 @@ mod majority;
 mod within;
 
 fn main() -> std::process::ExitCode {
-    semfocus::Lab::standard().with(within::WITHIN).with(majority::MAJORITY).main()
+    let lab = semfocus::Lab::standard().with(within::WITHIN).with(majority::MAJORITY);
+    lab.program(semfocus::program!()).main()
 }

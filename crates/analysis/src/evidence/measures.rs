@@ -1,7 +1,7 @@
 //! The measures of one trial.
 
 use semfocus_core::{Goal, Metric};
-use semfocus_store::{Asked, CurvePoint, State, TrialData};
+use semfocus_store::{CurvePoint, State, TrialData};
 use serde::Serialize;
 
 use crate::stats::{TimeToTarget, area_under_curve, binomial_tail};
@@ -71,9 +71,8 @@ impl Measures {
         };
         let data = trial.settings.as_ref().map(|settings| &settings.data);
         // The unit is the sequence, however many questions it asks.
-        let independent = |asked: Option<Asked>| asked.map(|asked| asked.independent);
         let sizes = data.map(|data| data.sizes);
-        let held_out = independent(trial.held_out).or(sizes.map(|sizes| sizes.held_out)).unwrap_or(1);
+        let held_out = trial.held_out.or(sizes.map(|sizes| sizes.held_out)).unwrap_or(1);
         let majority = trial.majority;
         let hits = (best * held_out as f64).round() as usize;
         let seconds: Option<f64> = curve[..up_to].iter().map(|point| point.seconds).sum();
@@ -89,7 +88,7 @@ impl Measures {
             epochs: curve.len(),
             test_accuracy: trial.test_accuracy,
             held_out,
-            test: independent(trial.test_split).or(sizes.map(|sizes| sizes.test)).unwrap_or(0),
+            test: trial.test_split.or(sizes.map(|sizes| sizes.test)).unwrap_or(0),
             is_data_shared: data.is_some_and(|data| data.seed.is_some())
                 || trial.settings.as_ref().is_some_and(|settings| settings.data_checksum.is_some()),
             majority,

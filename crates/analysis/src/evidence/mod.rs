@@ -273,6 +273,7 @@ impl Evidence {
         }
         warnings.extend(self.experiment.notes.iter().cloned());
         warnings.extend(processors::warning(self));
+        warnings.extend(processors::code_warning(self));
         warnings
     }
 

@@ -1,7 +1,7 @@
 //! Pairs of trials that did not run on the same processor. The kernels give the same bits everywhere, but what Burn computes
 //! around them (classifier, loss) may round differently, so such a pair differs in more than its mechanism.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use semfocus_core::study::seed_name;
 use semfocus_store::{Session, TrialData};
@@ -22,15 +22,34 @@ pub struct MixedPair {
     pub processors: BTreeSet<String>,
 }
 
+/// The sessions in which a trial was trained.
+fn sessions(trial: &TrialData) -> impl Iterator<Item = &Session> {
+    trial.environment.iter().flat_map(|environment| environment.earlier.iter().chain([&environment.last]))
+}
+
+/// Says so if different code of a mechanism or task of one's own made the trials.
+pub(super) fn code_warning(evidence: &Evidence) -> Option<String> {
+    let mut codes: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+    for session in evidence.trials().flat_map(|observed| sessions(&observed.trial)) {
+        for (part, code) in &session.own_code {
+            codes.entry(part).or_default().insert(code);
+        }
+    }
+    let (part, codes) = codes.into_iter().find(|(_, codes)| codes.len() > 1)?;
+    let codes: Vec<&str> = codes.into_iter().map(String::as_str).collect();
+    Some(format!(
+        "different code of the {part} made these trials ({}), so they may not be comparable.",
+        codes.join("; ")
+    ))
+}
+
 /// The processors that a trial was trained on.
 fn processors(trial: &TrialData) -> BTreeSet<String> {
     let name = |session: &Session| match session.device.as_str() {
         "cpu" => session.cpu.clone(),
         device => format!("{device} with {}", session.cpu),
     };
-    let sessions =
-        trial.environment.iter().flat_map(|environment| environment.earlier.iter().chain([&environment.last]));
-    sessions.map(name).collect()
+    sessions(trial).map(name).collect()
 }
 
 /// All such pairs, in the order of the points and trials.

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// interrupted, and another worker continues from there.
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     time: Option<Duration>,
+    /// Keep trials that another version of your own mechanism or task has made, and continue them
+    #[arg(long)]
+    accept_code: bool,
     #[command(flatten)]
     measure: MeasureArgs,
     #[command(flatten)]
@@ -146,7 +149,12 @@ impl Worker<'_> {
             };
             trial.settings.training.epochs = entry.epochs;
             let (folder, listed) = (store.trial(trial.id), finished.get(&trial.id));
-            jobs.push(Train::new(trial, folder).until(self.deadline).listed(listed));
+            jobs.push(
+                Train::new(trial, folder)
+                    .until(self.deadline)
+                    .accepting_other_code(self.args.accept_code)
+                    .listed(listed),
+            );
         }
         Ok(jobs)
     }

@@ -123,6 +123,12 @@ fn data() -> Vec<Setting> {
         ),
         file("data.held_out_file", "own data in separate files: the held-out examples", field!(data.files.held_out)),
         file("data.test_file", "own data in separate files: the test examples", field!(data.files.test)),
+        flag(
+            "data.no_header",
+            "the first line of a CSV file is an example, even if its label occurs nowhere else",
+            field!(data.no_header),
+        )
+        .left_out_at_default(),
         task_value("data.listops.max_depth", "another way to write `task = \"listops:depth=10\"`", "depth", 10.0),
         task_value("data.listops.max_args", "another way to write `task = \"listops:args=10\"`", "args", 10.0),
         task_value(

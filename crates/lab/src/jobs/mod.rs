@@ -44,7 +44,7 @@ pub use train::Train;
 use crate::surface::NotComparable;
 use crate::surface::directions::NoPlane;
 use crate::training::TrainingError;
-use crate::{Device, Lab, ModelError, ModelRef, TrainedModel};
+use crate::{Device, Lab, ModelError, ModelRef, OtherCode, TrainedModel};
 
 /// A piece of work that can be interrupted and resumed, and is done once.
 pub trait Job: Sync {
@@ -172,6 +172,9 @@ pub enum JobError {
     /// Something is wrong with the files.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Other code of a mechanism or task of one's own made what is on record.
+    #[error("other code made what is on record: {}; choose a fresh folder, or add --accept-code", .0.in_words())]
+    OtherCode(OtherCode),
     /// The trial could not be begun.
     #[error(transparent)]
     Training(#[from] TrainingError),

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
 use semfocus_store::{
-    Checkpoint, CheckpointName, End, Event, Finished, JobId, JobKind, Lease, RecordHash, Session, State, Status,
+    Asked, Checkpoint, CheckpointName, End, Event, Finished, JobId, JobKind, Lease, RecordHash, Session, State, Status,
     StoreError, TestResult, TrialReader, utc_now,
 };
+
+use semfocus_tasks::Split;
 
 use super::resume::Resume;
 use super::{Context, Deadline, Job, JobError};
 use crate::probing::Prober;
 use crate::training::Trainer;
-use crate::{ModelError, TrainedModel, Trial, memory};
+use crate::{ModelError, OtherCode, TrainedModel, Trial, memory};
 
 /// Training of a trial in its folder.
 pub struct Train {
@@ -24,6 +26,7 @@ pub struct Train {
     deadline: Option<Deadline>,
     /// The list of finished trials has it with all its epochs.
     is_listed: bool,
+    accepts_other_code: bool,
 }
 
 /// A checkpoint is written this often within an epoch, so that a process that is killed loses no more.
@@ -32,7 +35,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 impl Train {
     /// The job that trains a trial in a folder.
     pub fn new(trial: Trial, folder: TrialReader) -> Self {
-        Train { trial, folder, save_every: SAVE_EVERY, deadline: None, is_listed: false }
+        Train { trial, folder, save_every: SAVE_EVERY, deadline: None, is_listed: false, accepts_other_code: false }
     }
 
     /// The same with another time between the checkpoints of an epoch.
@@ -49,8 +52,21 @@ impl Train {
     /// look at its files.
     pub fn listed(self, finished: Option<&Finished>) -> Self {
         let planned = self.trial.settings.training.epochs;
-        let is_all = |listed: &Finished| listed.state == State::Finished && listed.epoch >= planned;
+        // The list does not say which code made the trial.
+        let is_standard = self.trial.own_code.is_empty();
+        let is_all = |listed: &Finished| is_standard && listed.state == State::Finished && listed.epoch >= planned;
         Train { is_listed: finished.is_some_and(is_all), ..self }
+    }
+
+    /// The same, which continues what other code of one's own mechanisms and tasks began, too.
+    pub fn accepting_other_code(self, accepts_other_code: bool) -> Self {
+        Train { accepts_other_code, ..self }
+    }
+
+    /// What is on record, if other code made it and that is not accepted.
+    fn refused_code(&self) -> Result<Option<OtherCode>, StoreError> {
+        let other = if self.accepts_other_code { None } else { self.trial.other_code(&self.folder)? };
+        Ok(other.filter(OtherCode::is_recorded))
     }
 
     /// The trial.
@@ -70,6 +86,7 @@ impl Train {
     }
 
     fn status(&self, trainer: &Trainer, state: State) -> Result<Status, StoreError> {
+        let asked = |split: &Split| Some(Asked::new(&split.questions, split.distinct()));
         Ok(Status {
             state,
             epoch: trainer.progress().epoch,
@@ -80,8 +97,8 @@ impl Train {
             probes: self.folder.probe_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
             majority: trainer.data().held_out.questions.majority(),
-            held_out: Some((&trainer.data().held_out.questions).into()),
-            test_split: Some((&trainer.data().test.questions).into()),
+            held_out: asked(&trainer.data().held_out),
+            test_split: asked(&trainer.data().test),
             test: None,
             updated: utc_now(),
         })
@@ -90,7 +107,7 @@ impl Train {
     /// How it ended by its record of epochs and its status alone.
     fn over_by_record(&self) -> Result<Option<State>, StoreError> {
         let Train { trial, folder, .. } = self;
-        if !folder.exists() {
+        if !folder.exists() || self.refused_code()?.is_some() {
             return Ok(None);
         }
         let training = &trial.settings.training;
@@ -205,6 +222,9 @@ impl Job for Train {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
+        if let Some(other) = self.refused_code()? {
+            return Err(JobError::OtherCode(other));
+        }
         let Train { trial, folder, save_every, deadline, .. } = self;
         let folder = &folder.writer(context.lease);
         let mut trainer = Trainer::new(trial, context.device)?;
@@ -216,7 +236,8 @@ impl Job for Train {
         if let Some(origin) = trial.settings.training.from.filter(|_| trainer.progress().total_steps == 0) {
             trainer.start_with(origin, folder.origin(&origin)?, context.lab)?;
         }
-        folder.add_session(Session { from_epoch: trainer.progress().epoch, ..context.session.clone() })?;
+        let (from_epoch, own_code) = (trainer.progress().epoch, trial.own_code.clone());
+        folder.add_session(Session { from_epoch, own_code, ..context.session.clone() })?;
         folder.write_status(&self.status(&trainer, State::Running)?)?;
         let (epochs, steps) = (trial.settings.training.epochs, trainer.steps_per_epoch());
         let total = epochs * steps;

@@ -90,7 +90,7 @@ impl SmallRun {
 
     fn execute(&self, jobs: &[&dyn Job]) -> Vec<End> {
         let text = || "test".to_owned();
-        let program = Program { version: text(), commit: None, instruction_set: text(), device: text() };
+        let program = Program { version: text(), commit: None, instruction_set: text(), device: text(), own: None };
         let sharing = Sharing { threads: 1, jobs: 1 };
         let session = Session::here(program, 1, 1);
         let stop = AtomicBool::new(false);

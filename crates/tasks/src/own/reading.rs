@@ -81,7 +81,11 @@ impl Reading {
                 self.classes.ids("label", MAX_LABEL).map_err(place)?,
             ),
         };
-        let notes = self.notes.iter().cloned().chain(self.suspected_headers()).collect();
+        let suspects = self.suspected_headers();
+        let is_csv = |file: &&String| file.to_lowercase().ends_with(".csv");
+        let headers = suspects.iter().filter(|(file, _)| is_csv(file)).map(|(_, reason)| reason.clone()).collect();
+        let notes = suspects.into_iter().filter(|(file, _)| !is_csv(file)).map(|(_, reason)| reason);
+        let notes = self.notes.iter().cloned().chain(notes).collect();
         Ok(OwnData {
             name,
             alphabet,
@@ -92,11 +96,12 @@ impl Reading {
             labels: self.labels.iter().map(|&word| label_ids[word as usize]).collect(),
             file_sizes: None,
             notes,
+            headers,
         })
     }
 
-    /// First lines whose label occurs nowhere else, which makes them look like headers.
-    fn suspected_headers(&self) -> Vec<String> {
+    /// First lines whose label occurs nowhere else, which makes them look like headers: their files, and what to do.
+    fn suspected_headers(&self) -> Vec<(&String, String)> {
         const ENOUGH: usize = 20;
         let mut members = vec![0usize; self.classes.words.len()];
         self.labels.iter().for_each(|&label| members[label as usize] += 1);
@@ -107,11 +112,12 @@ impl Reading {
         let suspects = words.filter(|(word, members)| **members == 1 && word.place.line == 1);
         let note = |(Word { text, place }, _): (&Word, &usize)| {
             let file = &self.files[place.file];
-            format!(
-                "{file}: the label of line 1, {}, occurs nowhere else; if this is a header, call its columns `text` and \
-                 `label` or remove the line",
-                shown(text)
-            )
+            let text = shown(text);
+            let reason = format!(
+                "{file}: the label of line 1, {text}, occurs nowhere else; if this is a header, call its columns `text` and \
+                 `label` or remove the line"
+            );
+            (file, reason)
         };
         suspects.map(note).collect()
     }

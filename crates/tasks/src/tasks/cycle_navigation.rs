@@ -10,6 +10,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the final position of a walk of uniform moves on a cycle of 5 positions, starting at 0",
     tests: "adding modulo 5: every move matters, their order does not",
     source: CHOMSKY,
+    alphabet: ALPHABET,
+    classes: CLASSES,
     ..TaskInfo::new("cycle-navigation", |_| Ok(Arc::new(CycleNavigation)))
 };
 
@@ -29,14 +31,6 @@ const POSITIONS: usize = 5;
 struct CycleNavigation;
 
 impl Task for CycleNavigation {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        CLASSES.to_vec()
-    }
-
     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
         let mut position = 0;
         for _ in 0..random.within(lengths) {

@@ -10,6 +10,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "whether uniform bits have an odd number of unequal neighbours",
     tests: "comparing neighbours, or noticing that comparing the first and the last bit is enough",
     source: CHOMSKY,
+    alphabet: BITS,
+    classes: CLASSES,
     ..TaskInfo::new("even-pairs", |_| Ok(Arc::new(EvenPairs)))
 };
 
@@ -20,14 +22,6 @@ const CLASSES: &[Symbol] =
 struct EvenPairs;
 
 impl Task for EvenPairs {
-    fn alphabet(&self) -> Vec<Symbol> {
-        BITS.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        CLASSES.to_vec()
-    }
-
     /// The label is known without looking at pairs: bits that change an odd number of times end with another value than they
     /// began with.
     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {

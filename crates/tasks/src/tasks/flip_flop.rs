@@ -13,6 +13,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     tests: "remembering one bit over many others that must be ignored",
     source: "Liu et al., Exposing Attention Glitches with Flip-Flop Language Modeling, NeurIPS 2023; here with one question, \
         at the end",
+    alphabet: ALPHABET,
+    classes: BIT_CLASSES,
     ..TaskInfo::new("flip-flop", |_| Ok(Arc::new(FlipFlop)))
 };
 
@@ -35,14 +37,6 @@ const PAD: Token = 6;
 struct FlipFlop;
 
 impl Task for FlipFlop {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        BIT_CLASSES.to_vec()
-    }
-
     fn min_length(&self) -> usize {
         4
     }

@@ -25,6 +25,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
         Parameter::number("operators", "the probability that a node above the largest depth is one", 0.0, 1.0, 0.5)
             .default(Literal::Number(0.25)),
     ],
+    alphabet: ALPHABET,
+    classes: CLASSES,
     ..TaskInfo::new("listops", |values| Ok(Arc::new(ListOps::new(values))))
 };
 
@@ -94,14 +96,6 @@ impl ListOps {
 }
 
 impl Task for ListOps {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        CLASSES.to_vec()
-    }
-
     fn default_length(&self) -> Length {
         Length::Between(500, 600)
     }

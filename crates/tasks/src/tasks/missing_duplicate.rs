@@ -11,6 +11,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the hidden bit in a word of uniform bits that is written twice; an odd length ends with a pad token",
     tests: "finding the counterpart of one position, half a sequence away",
     source: CHOMSKY,
+    alphabet: ALPHABET,
+    classes: BIT_CLASSES,
     ..TaskInfo::new("missing-duplicate", |_| Ok(Arc::new(MissingDuplicate)))
 };
 
@@ -23,14 +25,6 @@ const PAD: Token = 3;
 struct MissingDuplicate;
 
 impl Task for MissingDuplicate {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        BIT_CLASSES.to_vec()
-    }
-
     fn min_length(&self) -> usize {
         2
     }

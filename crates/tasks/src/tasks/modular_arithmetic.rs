@@ -12,6 +12,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the value of a bracketed expression of digits, +, - and *, modulo 5",
     tests: "evaluating nested brackets from the inside out, with another hierarchy in every example",
     source: CHOMSKY,
+    alphabet: ALPHABET,
+    classes: RESIDUES,
     ..TaskInfo::new("modular-arithmetic", |_| Ok(Arc::new(ModularArithmetic)))
 };
 
@@ -32,14 +34,6 @@ const ALPHABET: &[Symbol] = &[
 struct ModularArithmetic;
 
 impl Task for ModularArithmetic {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        RESIDUES.to_vec()
-    }
-
     fn lesson_length(&self) -> Length {
         Length::Between(9, 17)
     }

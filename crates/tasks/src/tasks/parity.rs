@@ -10,6 +10,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "whether the number of ones among uniform bits is odd",
     tests: "counting modulo 2: every bit matters, their order does not, and flipping any bit changes the label",
     source: CHOMSKY,
+    alphabet: BITS,
+    classes: CLASSES,
     ..TaskInfo::new("parity", |_| Ok(Arc::new(Parity)))
 };
 
@@ -19,14 +21,6 @@ const CLASSES: &[Symbol] = &[symbol("0", "an even number of ones"), symbol("1", 
 struct Parity;
 
 impl Task for Parity {
-    fn alphabet(&self) -> Vec<Symbol> {
-        BITS.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        CLASSES.to_vec()
-    }
-
     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
         let mut odd = 0;
         for _ in 0..random.within(lengths) {

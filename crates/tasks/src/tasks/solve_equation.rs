@@ -12,6 +12,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the digit that x stands for in a bracketed sum whose value modulo 5 is given",
     tests: "evaluating brackets around an unknown, then inverting the operations applied to it",
     source: CHOMSKY,
+    alphabet: ALPHABET,
+    classes: RESIDUES,
     ..TaskInfo::new("solve-equation", |_| Ok(Arc::new(SolveEquation)))
 };
 
@@ -38,14 +40,6 @@ const EQUALS: Token = 10;
 struct SolveEquation;
 
 impl Task for SolveEquation {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        RESIDUES.to_vec()
-    }
-
     fn min_length(&self) -> usize {
         3
     }

@@ -10,6 +10,8 @@ pub(crate) const INFO: TaskInfo = TaskInfo {
     summary: "the top of a stack of bits, listed bottom to top, after some actions; POP on an empty stack does nothing",
     tests: "matching every POP with the element it removes: last in, first out",
     source: CHOMSKY,
+    alphabet: ALPHABET,
+    classes: CLASSES,
     ..TaskInfo::new("stack-manipulation", |_| Ok(Arc::new(StackManipulation)))
 };
 
@@ -31,14 +33,6 @@ const EMPTY: Label = 2;
 struct StackManipulation;
 
 impl Task for StackManipulation {
-    fn alphabet(&self) -> Vec<Symbol> {
-        ALPHABET.to_vec()
-    }
-
-    fn classes(&self) -> Vec<Symbol> {
-        CLASSES.to_vec()
-    }
-
     fn min_length(&self) -> usize {
         2
     }

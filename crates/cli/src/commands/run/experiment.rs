@@ -37,7 +37,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "N|A,B,…")]
     seeds: Option<Seeds>,
     /// Number of epochs
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: Option<u32>,
     /// Override a setting, e.g. -s model.blocks=3 (see `semfocus list settings`)
     ///
@@ -55,6 +55,11 @@ pub(crate) struct ExperimentArgs {
     /// Other options take precedence.
     #[arg(long)]
     pub(super) smoke: bool,
+    /// Keep trials that another version of your own mechanism or task has made, and continue them
+    ///
+    /// Without it they are refused, because their results may be different now. The run notes that it was used.
+    #[arg(long)]
+    pub(crate) accept_code: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArg,
     #[command(flatten)]

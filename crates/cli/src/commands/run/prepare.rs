@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use semfocus_core::{Experiment, Measurement, TrialId};
+use semfocus_core::{Experiment, ExperimentError, Measurement, TrialId};
 use semfocus_lab::estimate::{Estimate, Estimator};
 use semfocus_lab::jobs::{Sharing, Train};
-use semfocus_lab::{Lab, Planner, Trial};
+use semfocus_lab::{Lab, OtherCode, Planner, Trial};
 use semfocus_store::{Found, IndexEntry, Store};
 
 use super::experiment::ExperimentArgs;
@@ -14,6 +14,7 @@ use super::from::Source;
 use crate::Error;
 use crate::costs::cost_file;
 use crate::measure;
+use crate::text::counted;
 
 /// A run that has not begun.
 pub(crate) struct Prepared {
@@ -39,6 +40,8 @@ pub(crate) struct Prepared {
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
     pub(super) found: Found,
+    /// Why trials of the folder cannot be used with the code of this program.
+    refused_code: Option<String>,
 }
 
 impl Prepared {
@@ -67,7 +70,10 @@ impl Prepared {
         let stored = Store::at(&dir).description()?;
         let (steps_per_epoch, data_notes) = (plan.steps_per_epoch(), plan.notes());
         let sharing = Sharing::trials(at_once, plan.trials.len());
-        let (joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab, &mut planner)?;
+        let (mut joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab, &mut planner)?;
+        let (refused_code, code_notes) = other_code(&trials, &dir, args.accept_code)?;
+        experiment.notes.extend(code_notes);
+        joined.notes.clone_from(&experiment.notes);
         let asked: HashSet<TrialId> = plan.trials.iter().map(|trial| trial.id).collect();
         let entry = |trial: &Trial| match kept.get(&trial.id) {
             // What was not asked for stays as long as it was planned.
@@ -78,7 +84,7 @@ impl Prepared {
         let store = Store::at(&dir);
         let train = |trial: Trial| {
             let folder = store.trial(trial.id);
-            Train::new(trial, folder)
+            Train::new(trial, folder).accepting_other_code(args.accept_code)
         };
         let jobs = trials.into_iter().filter(|trial| asked.contains(&trial.id)).map(train).collect();
         let measurements = measure::all(&store, &experiment, &[])?;
@@ -98,11 +104,15 @@ impl Prepared {
             source,
             stored,
             found,
+            refused_code,
         })
     }
 
     /// Refuses a folder that holds another experiment, and notes what it holds.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
+        if let Some(reason) = &self.refused_code {
+            return Err(ExperimentError::new(reason).into());
+        }
         let store = Store::at(&self.dir);
         if Store::is_store(&self.dir) {
             self.found = store.compare(&self.joined, &self.index)?;
@@ -157,6 +167,40 @@ fn origin(args: &ExperimentArgs, experiment: &Experiment) -> String {
         None if is_preset(args) || args.scale.is_some() => format!(", scale {}", experiment.scale),
         None => format!(" as written in {}", args.experiment),
     }
+}
+
+/// Why trials of a folder that other code made are refused, or what is to be noted about them.
+fn other_code(trials: &[Trial], dir: &Path, is_accepted: bool) -> Result<(Option<String>, Vec<String>), Error> {
+    let (store, mut others) = (Store::at(dir), Vec::new());
+    for trial in trials {
+        others.extend(trial.other_code(&store.trial(trial.id))?);
+    }
+    let (recorded, unknown): (Vec<OtherCode>, Vec<OtherCode>) = others.into_iter().partition(OtherCode::is_recorded);
+    let mut notes = Vec::new();
+    if let Some(first) = unknown.first() {
+        notes.push(format!(
+            "it is not on record which code made {} ({}): version 0.2.0 did not write it down. If the code of your mechanism or task \
+             has changed since, choose a fresh folder with -o",
+            counted(unknown.len(), "trial"),
+            first.title
+        ));
+    }
+    let Some(first) = recorded.first() else { return Ok((None, notes)) };
+    let made = format!(
+        "other code made {} in {} ({}): {}",
+        counted(recorded.len(), "trial"),
+        dir.display(),
+        first.title,
+        first.in_words()
+    );
+    if is_accepted {
+        notes.push(format!("{made}. This was accepted with --accept-code"));
+        return Ok((None, notes));
+    }
+    let help = "results of different code are not mixed. Choose a fresh folder with -o DIR, or add --accept-code to keep \
+                these trials as they are. If the results are the same, give your mechanism or task a version with \
+                `Lab::with_version`";
+    Ok((Some(format!("{made}\nhelp: {help}")), notes))
 }
 
 /// How the trials that are in a folder are listed.

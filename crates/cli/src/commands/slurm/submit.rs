@@ -124,6 +124,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let dir = std::path::absolute(&prepared.dir)?;
     let folder = Store::at(&dir).new_submission_folder();
     let mut arguments = args.what.lock.arguments();
+    arguments.extend(args.what.accept_code.then(|| "--accept-code".to_owned()));
     if args.what.device.device.name() != "cpu" {
         arguments.extend(["--device".to_owned(), args.what.device.device.name().to_owned()]);
     }
