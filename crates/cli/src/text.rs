@@ -22,7 +22,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         }
         word.clear();
     }
-    lines.extend((!word.is_empty()).then_some(word));
+    lines.extend((!word.is_empty()).then(|| word.trim_end().to_owned()));
     lines
 }
 

@@ -92,7 +92,7 @@ fn grid_points_are_shown_wherever_results_are() {
     }
     assert_eq!(semfocus(&["report", &dir]).code, 0);
     let page = std::fs::read_to_string(std::path::Path::new(&dir).join("report.html")).unwrap();
-    assert!(page.contains("topk:3, relu</b>"), "findings name the point");
+    assert!(page.contains("<td>relu</td><td>topk:3</td>"), "tables name the point");
 }
 
 #[test]

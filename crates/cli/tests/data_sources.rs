@@ -222,7 +222,11 @@ fn a_data_file_is_an_experiment() {
         assert_eq!((&resumed["done"], &resumed["trials"]), (&2.into(), &2.into()));
     }
     // Of sequences with six tokens, five keys would be nearly all.
-    scratch.file("short.csv", &"a b c d e f,x\nb a c d e f,y\nc a b d e f,x\nd a b c e f,y\na a b d e f,x\n".repeat(3));
+    let line = |number: u32| {
+        let letter = |place: u32| ["a", "b", "c"][(number / 3_u32.pow(place)) as usize % 3];
+        format!("{},{}\n", (0..6).map(letter).collect::<Vec<_>>().join(" "), ["x", "y"][number as usize % 2])
+    };
+    scratch.file("short.csv", &(0..200).map(line).collect::<String>());
     let output = semfocus_in(&scratch.path(""), &["run", "short.csv", "--dry-run"], "");
     assert!(output.code == 0 && output.stdout.contains("topk:3"), "{}{}", output.stdout, output.stderr);
     scratch.file("notes.yaml", "task: parity\n");

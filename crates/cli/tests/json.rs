@@ -86,6 +86,7 @@ const NOT_PRINTED: &[(&str, &str)] = &[
     ("compare", "null run"),
     ("data show", "at class distribution questions weight"),
     ("explain", "kind null value"),
+    ("predict", "null"),
     ("run", "compare message"),
     ("show", "null trial weights"),
     (

@@ -189,9 +189,8 @@ fn a_store_with_an_unknown_mechanism_can_be_read() {
     let unknown = "unknown attention mechanism `magic`";
     for (arguments, code) in [
         (&["run", stored.to_str().unwrap(), "-o", &dir][..], 2),
-        (&["probe", &dir, "--samples", "5"], 1),
         (&["probe", &trial, "--samples", "5"], 1),
-        (&["landscape", &dir, "--grid", "3"], 1),
+        (&["landscape", &trial, "--grid", "3"], 1),
         (&["sharpness", &trial], 1),
         (&["predict", &trial], 1),
     ] {
@@ -199,7 +198,10 @@ fn a_store_with_an_unknown_mechanism_can_be_read() {
         assert_eq!((output.code, output.stdout.as_str()), (code, ""), "{arguments:?}: {}", output.stderr);
         assert!(output.stderr.contains(unknown), "{arguments:?}: {}", output.stderr);
     }
-    // The trials that are known can be worked on.
+    // The trials that are known are measured, and the exit code says that some were not.
+    let output = semfocus(&["probe", &dir, "--samples", "5"]);
+    assert!(output.code == 3 && output.stderr.contains(unknown), "{}: {}", output.code, output.stderr);
+    assert!(output.stdout.contains("\nfull ") && !output.stdout.contains("magic"), "{}", output.stdout);
     assert_eq!(semfocus(&["probe", &dir, "--mechanisms", "full", "--samples", "5"]).code, 0);
 }
 

@@ -378,7 +378,8 @@ impl Drawing<'_> {
                 let Some(area) = self.cells(map, row, column..column + 1) else { continue };
                 let share = self.placed.bar.as_ref().and_then(|bar| colour_index(bar, value)).map(share_of);
                 let Some(colour) = share.map(|share| map.colour_map.at(share)) else { continue };
-                let (text, is_dark) = (significant(value, 3), colour.contrast(Rgb::WHITE) > colour.contrast(Rgb::INK));
+                let text = if value.fract() == 0.0 { value.to_string() } else { significant(value, 3) };
+                let is_dark = colour.contrast(Rgb::WHITE) > colour.contrast(Rgb::INK);
                 if TICK.width(&text) + 2.0 <= area.width && TICK.capitals() + 2.0 <= area.height {
                     let middle = (area.x + area.width / 2.0, area.y + area.height / 2.0 + TICK.capitals() / 2.0);
                     let ink = if is_dark { Rgb::WHITE } else { Rgb::INK };

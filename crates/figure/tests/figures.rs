@@ -255,7 +255,7 @@ fn in_a_page_the_figure_takes_the_colours_of_the_page() {
 fn on_a_page_values_appear_under_the_pointer() {
     let page = samples::few_seeds().svg(Background::Page);
     assert!(page.contains("<title>topk:5: epoch 1, training accuracy 69.2 %</title>"), "{page}");
-    assert_eq!(page.matches("pointer-events").count(), 12, "six epochs of two medians");
+    assert_eq!(page.matches("pointer-events").count(), 14, "six epochs of two medians, and where each ends");
     assert!(!samples::few_seeds().svg(Background::White).contains("pointer-events"));
     assert!(!samples::few_seeds().narrow().svg(Background::Page).contains("pointer-events"), "a phone has no pointer");
     let long = samples::compact().svg(Background::Page);

@@ -270,5 +270,8 @@ fn stages_that_are_not_reached_are_pointed_out() {
     let trial = trial("full@0,topk:3@5", &[]);
     assert_eq!(trial.id, TrialId::new(&trial.settings));
     let notes = lab.notes(&semfocus_lab::Plan { trials: vec![trial] });
-    assert_eq!(notes, ["full@0,topk:3@5 never reaches topk:3: the trial has 3 epochs and the switch is after epoch 5"]);
+    assert_eq!(
+        notes[0],
+        "full@0,topk:3@5 never reaches topk:3: the trial has 3 epochs and the switch is after epoch 5"
+    );
 }

@@ -1,6 +1,7 @@
 //! The main loop of somebody who has a mechanism of her own: run, edit the code, run again. Results of the code before are never given
 //! for those of the code now.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,11 +62,16 @@ fn small<'a>(epochs: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&mechanisms[..], &size, seeds, more].concat()
 }
 
+fn folders_of_trials(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder.join("mine/trials")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+}
+
 /// Everything in the folders of trials.
 fn trials(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
-    for trial in std::fs::read_dir(folder.join("mine/trials")).unwrap() {
-        for file in std::fs::read_dir(trial.unwrap().path()).unwrap() {
+    for trial in folders_of_trials(folder) {
+        for file in std::fs::read_dir(trial).unwrap() {
             let path = file.unwrap().path();
             files.extend(std::fs::read(&path).ok().map(|bytes| (path, bytes)));
         }
@@ -122,11 +128,14 @@ fn other_code_is_refused_until_it_is_accepted() {
     assert!(code != Some(0) && err.contains("mechanism within was program"), "{err}");
     let (code, _, err) = attempt(&edited, folder, &["work", "mine"]);
     assert!(code == Some(3) && err.contains("other code made what is on record"), "{err}");
-    assert_eq!(trials(folder).len(), before.len());
-    for ((path, now), (_, then)) in trials(folder).iter().zip(&before) {
+    // The probe measured the standard mechanism; nothing else has changed.
+    let after: BTreeMap<PathBuf, Vec<u8>> = trials(folder).into_iter().collect();
+    for (path, then) in &before {
         let is_log = ["lock", "events.jsonl"].iter().any(|name| path.ends_with(name));
-        assert!(is_log || now == then, "{} has changed", path.display());
+        assert!(is_log || after.get(path) == Some(then), "{} has changed", path.display());
     }
+    let new: Vec<&PathBuf> = after.keys().filter(|path| !before.iter().any(|(old, _)| old == *path)).collect();
+    assert_eq!(new, [&trial_of(folder, "full").unwrap().join("probes.jsonl")]);
     // A fresh folder is fine, and so is the comparison of standard mechanisms in the old one.
     let fresh = small("2", &[]).into_iter().map(|argument| if argument == "mine" { "fresh" } else { argument });
     run(&edited, folder, &fresh.collect::<Vec<_>>());
@@ -174,8 +183,8 @@ fn runs_that_do_not_say_which_code_made_them_are_noted() {
     let folder = &scratch.0;
     run(FIRST, folder, &small("1", &[]));
     // As version 0.2.0 wrote it.
-    for trial in std::fs::read_dir(folder.join("mine/trials")).unwrap() {
-        let path = trial.unwrap().path().join("env.json");
+    for trial in folders_of_trials(folder) {
+        let path = trial.join("env.json");
         let mut json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         json.as_object_mut().unwrap().remove("own_code");
         json.as_object_mut().unwrap().remove("program");

@@ -51,7 +51,8 @@ struct Jobs {
 pub(super) fn run(dir: &Path, json: bool, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(dir)?;
     let run = Overview::read(&mut Follower::new(store.clone()))?;
-    let measurements_left = if run.is_trained() { measurements_left(&store, lab).ok() } else { None };
+    let measurements = measure::all(&store, &store.experiment()?, &[])?;
+    let measurements_left = if run.is_trained() { measure::is_left(&measurements, lab, &store).ok() } else { None };
     let submissions = store.submissions()?;
     // Slurm is asked once. The folder tells what matters, so it counts without Slurm, too.
     let (tasks, slurm_error) = match submissions.is_empty() {
@@ -66,10 +67,6 @@ pub(super) fn run(dir: &Path, json: bool, lab: &Lab, out: &mut dyn Write) -> Res
     let report = Report { run, measurements_left, submissions, slurm_error };
     emit(out, json, &report, |out| report.print(dir, out))?;
     Ok(left_out(dir, &report.run.damage))
-}
-
-fn measurements_left(store: &Store, lab: &Lab) -> Result<bool, Error> {
-    measure::is_left(&measure::all(store, &store.experiment()?, &[])?, lab, store)
 }
 
 impl Jobs {
