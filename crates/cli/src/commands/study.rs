@@ -190,7 +190,9 @@ fn print_plan(plan: &[Planned], hours: f64, out: &mut dyn Write) -> Result<(), E
         let left = if *over { "done".to_owned() } else { format!("{} of {trials}", trials - done) };
         together += seconds;
         let title = if together > budget { format!("beyond {}", duration(budget)) } else { String::new() };
-        table.row_below(&title, [name.clone(), left, duration(*seconds), duration(together)]);
+        let [seconds, together] =
+            [*seconds, together].map(|time| if time > 0.0 { duration(time) } else { "–".to_owned() });
+        table.row_below(&title, [name.clone(), left, seconds, together]);
     }
     table.print(out)?;
     writeln!(out, "\ntime: by estimate, less if trials reach their target early")?;
