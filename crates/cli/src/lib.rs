@@ -186,7 +186,7 @@ enum Command {
     Status(commands::status::Args),
     /// Compare the mechanisms of a run with full attention
     Compare(commands::compare::Args),
-    /// Say what causes the speed-up of top-k attention, from a run with controls
+    /// Say what causes the speed-up of top-k attention
     Explain(commands::explain::Args),
     /// Write figures, tables and a page that says what a run shows
     Report(commands::report::Args),
