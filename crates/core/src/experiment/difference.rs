@@ -74,6 +74,9 @@ impl Difference {
     }
 }
 
+/// Before the expectations that are not checked.
+const WITHOUT: &str = "without checking ";
+
 /// Differences in one sentence without its full stop.
 pub fn in_words(differences: &[Difference]) -> String {
     differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -94,8 +97,7 @@ impl fmt::Display for Difference {
             }
             Subject::Times(name) => write!(f, "{name} {here} times instead of {there}"),
             Subject::Regions => write!(f, "{} {}", after::REGIONS, if here == "true" { "added" } else { "left out" }),
-            Subject::Expectations(1) => write!(f, "{there} is not asked"),
-            Subject::Expectations(_) => write!(f, "{there} are not asked"),
+            Subject::Expectations(_) => write!(f, "{WITHOUT}{there}"),
             Subject::Other => f.write_str(here),
         }
     }
@@ -107,7 +109,9 @@ impl FromStr for Difference {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let other = || Difference::new(Subject::Other, text, "");
-        let expected = text.strip_suffix(" is not asked").or_else(|| text.strip_suffix(" are not asked"));
+        // The endings are those of version 0.2.0.
+        let endings = || [" is not asked", " are not asked"].into_iter().find_map(|ending| text.strip_suffix(ending));
+        let expected = text.strip_prefix(WITHOUT).or_else(endings);
         if let Some(expected) = expected {
             return Ok(Difference::new(Subject::Expectations(expected.matches("`, `").count() + 1), "", expected));
         }
@@ -168,14 +172,15 @@ mod tests {
             ("sharpness 1 times instead of 2", Subject::Times("sharpness"), false),
             ("regions added", Subject::Regions, false),
             ("regions left out", Subject::Regions, false),
-            ("`topk:5 faster` is not asked", Subject::Expectations(1), true),
-            ("`topk:5 faster`, `topk:5 not worse` are not asked", Subject::Expectations(2), true),
+            ("without checking `topk:5 faster`", Subject::Expectations(1), true),
+            ("without checking `topk:5 faster`, `topk:5 not worse`", Subject::Expectations(2), true),
             ("what a later version says", Subject::Other, true),
         ] {
             let difference = read(text);
             assert_eq!((&difference.subject, difference.to_string().as_str()), (&subject, text));
             assert_eq!(difference.concerns_claim(), concerns_claim, "{text}");
         }
+        assert_eq!(read("`topk:5 faster` is not asked"), read("without checking `topk:5 faster`"));
         let difference = read("training.stop_when train_accuracy >= 0.9 instead of none");
         assert_eq!((difference.here.as_str(), difference.there.as_str()), ("train_accuracy >= 0.9", "none"));
     }
