@@ -12,7 +12,7 @@
 //! | what an epoch records; targets | [`metric`] |
 //! | what examples ask, and the right answers | [`question`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
-//! | opening files that may come from a stranger | [`file`] |
+//! | opening files that may come from a stranger | [`mod@file`] |
 //! | random numbers that depend on where they are drawn | [`random`] |
 #![forbid(unsafe_code)]
 
