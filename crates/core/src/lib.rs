@@ -13,6 +13,7 @@
 //! | what examples ask, and the right answers | [`question`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
 //! | opening files that may come from a stranger | [`mod@file`] |
+//! | which epochs and values slices are recorded for | [`two_digits`](mod@two_digits) |
 //! | random numbers that depend on where they are drawn | [`random`] |
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ pub mod spec;
 pub mod study;
 pub mod time_left;
 pub mod trial;
+pub mod two_digits;
 
 pub use allocation::Allocation;
 pub use data::{DataSettings, FileSet, Length, Sizes};
@@ -51,3 +53,4 @@ pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
 pub use spec::{Parameter, Spec, SpecError, SpecValue, Values};
 pub use trial::{Point, TrialId};
+pub use two_digits::two_digits;

@@ -12,6 +12,7 @@
 //! | how examples are written to files | [`formats`] |
 //! | data files of your own | [`own`], [`lines`] |
 //! | a task or data files, whichever a name stands for | [`source`] |
+//! | properties of questions by which loss and accuracy are split | [`slices`] |
 //! | which tokens an answer depends on | [`relevance`] |
 //! | properties of a data set: balance, copies, baselines | [`audit`] |
 //!
@@ -37,6 +38,7 @@ pub mod random;
 pub mod registry;
 pub mod relevance;
 pub mod settings;
+pub mod slices;
 pub mod source;
 pub mod split;
 pub mod task;
@@ -53,9 +55,10 @@ pub use semfocus_core::data::{DataSettings, FileSet, Length, Sizes};
 pub use semfocus_core::question::{At, Question, Questions, Target};
 pub use semfocus_core::spec::{Literal, Named, Parameter, Values};
 pub use settings::SettingsError;
+pub use slices::SliceTable;
 pub use source::{Source, SourceError};
 pub use split::{Split, SplitName};
 pub use task::{
-    Answers, BuiltTask, Illegal, Label, Lengths, Symbol, Task, TaskInfo, Token, TrivialRule, Unlikely, label,
-    single_label, symbol,
+    Answers, BuiltTask, Illegal, Label, Lengths, POSITION, Slice, Symbol, Task, TaskInfo, Token, TrivialRule, Unlikely,
+    label, single_label, symbol,
 };

@@ -146,6 +146,19 @@ pub trait Task: Debug + Send + Sync {
         None
     }
 
+    /// The properties of questions by which loss and accuracy are split in records and reports. The position of a question is one of
+    /// them in every task that asks at tokens, and is not listed here.
+    fn slices(&self) -> Vec<Slice> {
+        Vec::new()
+    }
+
+    /// For each question of a legal sequence without padding, in the order of its [answers](Task::answers): the values of all
+    /// [slices](Task::slices), in their order. None leaves a question out of a slice.
+    fn slice_values(&self, tokens: &[Token]) -> Vec<Vec<Option<u32>>> {
+        let _ = tokens;
+        Vec::new()
+    }
+
     /// Length of the sequences unless another one is asked for.
     fn default_length(&self) -> Length {
         Length::Exactly(40)
@@ -197,6 +210,19 @@ pub struct TrivialRule {
     /// That part: of the tokens up to the one at which the question is asked, or of all tokens if it is asked at the mean.
     pub part: fn(&[Token]) -> Vec<Token>,
 }
+
+/// A property of questions that has a whole number for each of them, such as the number of pairs in the sequence or the distance to
+/// the key. Loss and accuracy are split by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Slice {
+    /// Name in records and in names of files: lowercase letters, digits and hyphens.
+    pub name: &'static str,
+    /// What the numbers are, as the label of an axis: `pairs in the sequence`.
+    pub words: &'static str,
+}
+
+/// The slice of every task that asks at tokens: the position of the question, from 0.
+pub const POSITION: Slice = Slice { name: "position", words: "position of the question" };
 
 /// Describes a task, and knows how to build it.
 #[derive(Clone, Debug, Serialize)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use semfocus_tasks::{
     Answers, At, Audit, BuiltTask, DataSettings, Dataset, Examples, FileSet, Format, Illegal, Length, Lengths, Literal,
-    Parameter, Question, Random, Source, Symbol, Target, Task, TaskInfo, Tasks, Token, TrivialRule, Unlikely, Writer,
-    answer_line, symbol,
+    Parameter, Question, Random, Slice, SliceTable, Source, Symbol, Target, Task, TaskInfo, Tasks, Token, TrivialRule,
+    Unlikely, Writer, answer_line, symbol,
 };
 
 /// At every token from `from` on: is the number of ones so far odd?
@@ -49,6 +49,22 @@ impl Task for RunningParity {
     fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
         let ones = |end: usize| bits[..=end].iter().filter(|&&bit| bit == 1).count();
         Ok(self.asked((0..bits.len()).map(|end| (ones(end) % 2) as u16).collect()))
+    }
+
+    fn slices(&self) -> Vec<Slice> {
+        vec![
+            Slice { name: "ones", words: "ones so far" },
+            Slice { name: "zeros", words: "zeros so far, of odd questions" },
+        ]
+    }
+
+    fn slice_values(&self, bits: &[Token]) -> Vec<Vec<Option<u32>>> {
+        let values = |question: Question| {
+            let At::Token(position) = question.at else { unreachable!("it asks at tokens") };
+            let count = |bit| bits[..=position as usize].iter().filter(|&&other| other == bit).count() as u32;
+            vec![Some(count(1)), (question.target == Target::Class(1)).then(|| count(0))]
+        };
+        self.answers(bits).unwrap().into_iter().map(values).collect()
     }
 
     fn trivial_rules(&self) -> Vec<TrivialRule> {
@@ -140,4 +156,69 @@ fn every_answer_is_checked() {
     let examples = Examples::new(&task, &DataSettings::default(), 1, None).unwrap();
     let message = examples.take(100).find_map(Result::err).unwrap().to_string();
     assert!(message.contains("the task `wrong` is wrongly defined: its generator asks"), "{message}");
+}
+
+#[test]
+fn questions_are_split_by_position_and_by_what_the_task_names() {
+    let source = |name: &str| {
+        let tasks = Tasks::standard().with(RUNNING_PARITY);
+        Source::find(name, &tasks, &FileSet::default()).unwrap()
+    };
+    let settings = DataSettings::with_length(Length::Between(120, 130));
+    let split = source("running-parity:from=90").dataset(&settings, 1).unwrap().held_out;
+    let tables = source("running-parity:from=90").slice_tables(&split).unwrap();
+    let names: Vec<&str> = tables.iter().map(|table| table.slice.name).collect();
+    assert_eq!(names, ["position", "ones", "zeros"]);
+    let [position, ones, zeros] = &tables[..] else { unreachable!() };
+    assert_eq!(position.values, [90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100, 110, 120], "two digits from 100 on");
+    let value = |table: &SliceTable, question: usize| table.places[question].map(|place| table.values[place as usize]);
+    let mut question = 0;
+    for (tokens, asked) in split.iter() {
+        for Question { at, target, .. } in asked {
+            let At::Token(at) = *at else { panic!("{at:?}") };
+            let counted = tokens[..=at as usize].iter().filter(|&&bit| bit == 1).count() as u32;
+            assert_eq!(value(position, question), Some(if at < 100 { at } else { at / 10 * 10 }));
+            assert_eq!(value(ones, question), Some(counted).map(|ones| if ones < 100 { ones } else { ones / 10 * 10 }));
+            assert_eq!(value(zeros, question).is_some(), *target == Target::Class(1), "the others are left out");
+            question += 1;
+        }
+    }
+    assert_eq!((position.places.len(), ones.places.len(), zeros.places.len()), (question, question, question));
+    // Classification has no slices.
+    let parity = source("parity");
+    assert_eq!(parity.slice_tables(&parity.dataset(&DataSettings::default(), 1).unwrap().held_out).unwrap(), []);
+}
+
+#[test]
+fn a_task_that_forgets_values_of_slices_is_wrong() {
+    #[derive(Debug)]
+    struct Forgetful(usize);
+    impl Task for Forgetful {
+        fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+            RunningParity { from: 0 }.generate(lengths, random, out)
+        }
+        fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+            RunningParity { from: 0 }.answers(bits)
+        }
+        fn slices(&self) -> Vec<Slice> {
+            RunningParity { from: 0 }.slices()
+        }
+        fn slice_values(&self, bits: &[Token]) -> Vec<Vec<Option<u32>>> {
+            vec![vec![Some(1)]; bits.len().min(self.0)]
+        }
+    }
+    const SYMBOLS: &[Symbol] = &[symbol("0", "zero"), symbol("1", "one")];
+    const ROWS: TaskInfo =
+        TaskInfo { alphabet: SYMBOLS, classes: SYMBOLS, ..TaskInfo::new("rows", |_| Ok(Arc::new(Forgetful(3)))) };
+    const VALUES: TaskInfo =
+        TaskInfo { alphabet: SYMBOLS, classes: SYMBOLS, ..TaskInfo::new("values", |_| Ok(Arc::new(Forgetful(9)))) };
+    for (info, problem) in [
+        (ROWS, "it asks 5 questions and gives values of slices for 3"),
+        (VALUES, "it has 2 slices and gives 1 values for a question"),
+    ] {
+        let source = Source::find(info.name, &Tasks::standard().with(info.clone()), &FileSet::default()).unwrap();
+        let split = source.dataset(&DataSettings::with_length(Length::Exactly(5)), 1);
+        let error = source.slice_tables(&split.unwrap().train).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
 }
