@@ -84,7 +84,7 @@ fn every_field_is_documented() {
 /// trial that failed or began with stored weights, a speed-up, a task with several questions, a submission to a cluster.
 const NOT_PRINTED: &[(&str, &str)] = &[
     ("compare", "null run"),
-    ("data show", "at class distribution questions weight"),
+    ("data show", "at class distribution distributions questions weight"),
     ("explain", "kind null value"),
     ("predict", "null"),
     ("run", "compare message"),

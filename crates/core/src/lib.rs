@@ -48,7 +48,7 @@ pub use metric::{EpochRecord, Evaluation, Goal, METRICS, Metric, Metrics};
 pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
 pub use optimizer::{LrFactors, OptimizerConfig, Rule};
 pub use origin::Origin;
-pub use question::{At, Question, Questions, Target};
+pub use question::{Answers, At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
 pub use settings::TrialSettings;
 pub use spec::{Parameter, Spec, SpecError, SpecValue, Values};

@@ -28,7 +28,7 @@ pub enum At {
 pub enum Target {
     /// One class.
     Class(u16),
-    /// A probability for every class: this row of the [distributions](Questions::distribution).
+    /// A probability for every class: this row of the distributions of its [sequence](Answers) or of all [questions](Questions).
     #[serde(rename = "distribution")]
     Soft(u32),
 }
@@ -45,6 +45,15 @@ pub struct Question {
     pub weight: f32,
 }
 
+/// What a sequence asks, with the right answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// The questions, in any order.
+    pub questions: Vec<Question>,
+    /// Rows with a probability for every class, one after another: soft targets name a row, from 0.
+    pub distributions: Vec<f32>,
+}
+
 /// The questions of all sequences of a split or a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Questions {
@@ -53,15 +62,68 @@ pub struct Questions {
     /// Where the questions of each sequence start in `all`, and where the last ones end.
     starts: Vec<usize>,
     /// Rows of `classes` probabilities, for soft targets. Shared with selections.
-    distributions: Arc<[f32]>,
+    distributions: Arc<Vec<f32>>,
     classes: usize,
 }
 
 impl Default for Questions {
     /// Of no sequences, without distributions.
     fn default() -> Self {
-        Questions { all: Vec::new(), starts: vec![0], distributions: Arc::new([]), classes: 0 }
+        Questions { all: Vec::new(), starts: vec![0], distributions: Arc::default(), classes: 0 }
     }
+}
+
+/// Answers that are all classes.
+impl FromIterator<Question> for Answers {
+    fn from_iter<I: IntoIterator<Item = Question>>(questions: I) -> Self {
+        Answers { questions: questions.into_iter().collect(), distributions: Vec::new() }
+    }
+}
+
+impl AsRef<[Question]> for Answers {
+    fn as_ref(&self) -> &[Question] {
+        &self.questions
+    }
+}
+
+impl Answers {
+    /// A distribution over the classes at each of these tokens, with weight 1.
+    pub fn soft(rows: impl IntoIterator<Item = (u32, Vec<f32>)>) -> Self {
+        let mut answers = Answers::default();
+        for (row, (position, shares)) in (0..).zip(rows) {
+            answers.questions.push(Question { at: At::Token(position), target: Target::Soft(row), weight: 1.0 });
+            answers.distributions.extend(shares);
+        }
+        answers
+    }
+
+    /// The distribution of a soft target over so many classes; none if the target is a class or the row is missing.
+    pub fn distribution(&self, target: Target, classes: usize) -> Option<&[f32]> {
+        match target {
+            Target::Class(_) => None,
+            Target::Soft(row) => self.distributions.chunks_exact(classes).nth(row as usize),
+        }
+    }
+
+    /// The class that counts as the correct answer to one of the questions: see [`Questions::correct_class`].
+    pub fn correct_class(&self, target: Target, classes: usize) -> Option<u16> {
+        match target {
+            Target::Class(class) => Some(class),
+            Target::Soft(_) => self.distribution(target, classes).map(most_probable),
+        }
+    }
+}
+
+/// The most probable class, the first of equal ones.
+fn most_probable(shares: &[f32]) -> u16 {
+    let best = (1..shares.len()).fold(0, |best, class| if shares[class] > shares[best] { class } else { best });
+    u16::try_from(best).expect("a class has two bytes")
+}
+
+/// Whether these are probabilities: not negative, with sum 1 up to 1e-3.
+pub fn is_distribution(shares: &[f32]) -> bool {
+    let sum: f64 = shares.iter().map(|&share| f64::from(share)).sum();
+    shares.iter().all(|&share| share >= 0.0) && (sum - 1.0).abs() < 1e-3
 }
 
 impl Question {
@@ -72,21 +134,32 @@ impl Question {
 }
 
 impl Questions {
+    /// Of no sequences yet, for answers with distributions over so many classes.
+    pub fn over(classes: usize) -> Self {
+        Questions { classes, ..Questions::default() }
+    }
+
     /// Of no sequences yet, with `distributions` for soft targets: rows of `classes` probabilities.
     ///
     /// # Panics
     /// If a row is incomplete, or is not a distribution: its values are not negative and sum to 1 (up to 1e-3).
     pub fn with_distributions(distributions: Vec<f32>, classes: usize) -> Self {
-        assert!(
-            classes > 0 && distributions.len().is_multiple_of(classes),
-            "distributions have {classes} classes each"
-        );
-        for (row, values) in distributions.chunks_exact(classes).enumerate() {
-            let sum: f64 = values.iter().map(|&value| f64::from(value)).sum();
-            let is_one = values.iter().all(|&value| value >= 0.0) && (sum - 1.0).abs() < 1e-3;
-            assert!(is_one, "row {row} is not a distribution: it sums to {sum}");
+        let mut questions = Questions::over(classes);
+        questions.add_distributions(&distributions);
+        questions
+    }
+
+    /// Appends rows and returns the number of the first one.
+    fn add_distributions(&mut self, rows: &[f32]) -> u32 {
+        let classes = self.classes;
+        assert!(classes > 0 && rows.len().is_multiple_of(classes), "distributions have {classes} classes each");
+        for (row, shares) in rows.chunks_exact(classes).enumerate() {
+            assert!(is_distribution(shares), "row {row} is not a distribution: {shares:?}");
         }
-        Questions { distributions: distributions.into(), classes, ..Questions::default() }
+        let first = self.distributions.len() / classes;
+        Arc::make_mut(&mut self.distributions).extend_from_slice(rows);
+        u32::try_from(first + rows.len() / classes).expect("fewer than 2^32 distributions");
+        first as u32
     }
 
     /// One class for every sequence.
@@ -110,7 +183,23 @@ impl Questions {
         questions
     }
 
-    /// Appends a sequence with its questions, of which there may be none.
+    /// Appends a sequence with its answers.
+    ///
+    /// # Panics
+    /// If a weight is not a number of at least 0, the distributions are not over the classes of these questions, or a soft target has
+    /// no distribution.
+    pub fn push_answers(&mut self, answers: &Answers) {
+        if answers.distributions.is_empty() {
+            return self.push(answers.questions.iter().copied());
+        }
+        let first = self.add_distributions(&answers.distributions);
+        self.push(answers.questions.iter().map(|&question| match question.target {
+            Target::Class(_) => question,
+            Target::Soft(row) => Question { target: Target::Soft(first + row), ..question },
+        }));
+    }
+
+    /// Appends a sequence with its questions, of which there may be none. Soft targets name rows that these questions have already.
     ///
     /// # Panics
     /// If a weight is not a number of at least 0, or a soft target has no distribution.
@@ -177,12 +266,7 @@ impl Questions {
     pub fn correct_class(&self, target: Target) -> u16 {
         match target {
             Target::Class(class) => class,
-            Target::Soft(row) => {
-                let values = self.distribution(row);
-                let best =
-                    (1..values.len()).fold(0, |best, class| if values[class] > values[best] { class } else { best });
-                u16::try_from(best).expect("a class has two bytes")
-            }
+            Target::Soft(row) => most_probable(self.distribution(row)),
         }
     }
 
@@ -259,7 +343,26 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "row 1 is not a distribution: it sums to 0.5")]
+    fn sequences_bring_their_own_distributions() {
+        let first = Answers::soft([(0, vec![0.5, 0.5]), (3, vec![0.2, 0.8])]);
+        let second = Answers::from_iter([Question::classify(1)]);
+        let mut questions = Questions::over(2);
+        [&first, &second, &first].into_iter().for_each(|answers| questions.push_answers(answers));
+        let selected = questions.select([2, 1]);
+        let targets: Vec<Target> = selected.all().iter().map(|question| question.target).collect();
+        assert_eq!(targets, [Target::Soft(2), Target::Soft(3), Target::Class(1)]);
+        assert_eq!((selected.distribution(2), selected.distribution(3)), (&[0.5, 0.5][..], &[0.2, 0.8][..]));
+        assert_eq!(first.distribution(Target::Soft(1), 2), Some(&[0.2, 0.8][..]));
+        assert_eq!(first.distribution(Target::Soft(2), 2), None);
+        let correct = [Target::Soft(0), Target::Soft(1), Target::Class(1)].map(|target| first.correct_class(target, 2));
+        assert_eq!(correct, [Some(0), Some(1), Some(1)]);
+        // A selection keeps its rows when more are added.
+        questions.push_answers(&first);
+        assert_eq!((selected.distribution(3), questions.sequences()), (&[0.2, 0.8][..], 4));
+    }
+
+    #[test]
+    #[should_panic(expected = "row 1 is not a distribution: [0.5, 0.0]")]
     fn distributions_sum_to_one() {
         Questions::with_distributions(vec![0.5, 0.5, 0.5, 0.0], 2);
     }

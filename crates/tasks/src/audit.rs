@@ -27,7 +27,7 @@ pub struct Audit {
     pub splits: Vec<SplitAudit>,
     /// Sequences that occur in two splits.
     pub overlaps: Vec<Overlap>,
-    /// Different sequences that occur with different answers, in all splits together.
+    /// Different sequences that occur with different answers, in all splits together; 0 if the answers are drawn.
     pub contradictions: usize,
     /// Histogram of the lengths without padding, in all splits together.
     pub lengths: Vec<LengthBin>,
@@ -96,7 +96,7 @@ impl Audit {
             length: data.length,
             splits: used.iter().map(|&(name, split)| split_audit(name, split, data)).collect(),
             overlaps: overlaps(&used, data.pad),
-            contradictions: contradictions(&used, data.pad),
+            contradictions: if data.answers_are_drawn { 0 } else { contradictions(&used, data.pad) },
             lengths: lengths(&used, data.pad),
             baselines: baselines(data, rules),
             findings: Vec::new(),
@@ -242,12 +242,16 @@ fn overlaps(splits: &[(SplitName, &Split)], pad: Token) -> Vec<Overlap> {
 }
 
 fn contradictions(splits: &[(SplitName, &Split)], pad: Token) -> usize {
-    let mut answers: HashMap<&[Token], &[Question]> = HashMap::new();
+    let mut answers: HashMap<&[Token], Vec<u16>> = HashMap::new();
     let mut contradicted = HashSet::new();
-    for (tokens, asked) in splits.iter().flat_map(|(_, split)| split.iter()) {
-        let sequence = unpadded(tokens, pad);
-        if *answers.entry(sequence).or_insert(asked) != asked {
-            contradicted.insert(sequence);
+    for (_, split) in splits {
+        for (tokens, asked) in split.iter() {
+            let (sequence, words) = (unpadded(tokens, pad), split.answer_words(asked));
+            match answers.get(sequence) {
+                Some(first) if *first != words => drop(contradicted.insert(sequence)),
+                Some(_) => {}
+                None => drop(answers.insert(sequence, words)),
+            }
         }
     }
     contradicted.len()

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use semfocus_core::question::{At, Question, Target};
+use semfocus_core::question::{Answers, At, Question};
 use serde::{Deserialize, Serialize};
 
 use crate::task::{BuiltTask, Symbol, Task, Token, single_label, unpadded};
@@ -82,7 +82,7 @@ impl Writer {
     }
 
     /// Writes one example as a line.
-    pub fn example(&self, tokens: &[Token], answers: &[Question], out: &mut dyn Write) -> io::Result<()> {
+    pub fn example(&self, tokens: &[Token], answers: &Answers, out: &mut dyn Write) -> io::Result<()> {
         let sequence = match self.format {
             Format::Tokens => self.ids(tokens),
             Format::Text => self.symbols(tokens),
@@ -94,8 +94,9 @@ impl Writer {
         writeln!(out, "{sequence}\t{}", self.answers(answers))
     }
 
-    /// The label; if there are other questions, each as the position of its token, a colon and the answer.
-    pub fn answers(&self, answers: &[Question]) -> String {
+    /// The label; if there are other questions, each as the position of its token, a colon and the answer: a class, or the
+    /// probabilities of all classes with commas between them.
+    pub fn answers(&self, answers: &Answers) -> String {
         let class = |id: u16| match self.format {
             Format::Tokens => id.to_string(),
             Format::Text | Format::Tsv => self.classes.get(usize::from(id)).map_or("?", String::as_str).to_owned(),
@@ -105,13 +106,13 @@ impl Writer {
         }
         let answer = |question: &Question| {
             let at = if let At::Token(position) = question.at { position.to_string() } else { "mean".to_owned() };
-            let target = match question.target {
-                Target::Class(id) => class(id),
-                Target::Soft(row) => format!("distribution {row}"),
-            };
+            let shares = answers.distribution(question.target, self.classes.len());
+            let shares = shares.map(|shares| shares.iter().map(f32::to_string).collect::<Vec<_>>().join(","));
+            let correct = || answers.correct_class(question.target, self.classes.len()).map_or_else(String::new, class);
+            let target = shares.unwrap_or_else(correct);
             format!("{at}:{target}")
         };
-        spaced(answers.iter().map(answer))
+        spaced(answers.questions.iter().map(answer))
     }
 
     /// Ids, padded to the length.

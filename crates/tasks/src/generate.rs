@@ -16,20 +16,22 @@
 
 use std::collections::HashSet;
 
-use semfocus_core::question::{At, Question, Target};
+use semfocus_core::question::{Answers, At, Target, is_distribution};
 use semfocus_core::{DataSettings, Key, Stream};
 
+use crate::floor::Mean;
 use crate::random::Random;
 use crate::settings::SettingsError;
 use crate::split::{Split, SplitName, hash};
-use crate::task::{Answers, BuiltTask, Lengths, Token, single_label};
+use crate::task::{BuiltTask, Evaluator, Lengths, Token, single_label};
 
 /// A sequence and what it asks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     /// The sequence as drawn, not padded to the length of a data set.
     pub tokens: Vec<Token>,
-    /// The answers on which generator and evaluator agree.
+    /// The answers on which generator and evaluator agree. If the task [draws them](Evaluator), in train what was drawn, and elsewhere the
+    /// best predictions, where they are known.
     pub answers: Answers,
 }
 
@@ -67,8 +69,6 @@ const MAX_REJECTIONS: u64 = 20_000;
 pub struct Examples<'a> {
     task: &'a BuiltTask,
     lengths: Lengths,
-    /// Distributions that soft targets may refer to.
-    rows: usize,
     asked_length: String,
     padded_length: usize,
     seed: u64,
@@ -90,7 +90,6 @@ impl<'a> Examples<'a> {
         let (stream, length) = (split.map_or(FREE_STREAM, |split| split as u64), task.length_for(settings));
         Ok(Examples {
             task,
-            rows: task.task.distributions().len() / task.classes.len().max(1),
             lengths,
             asked_length: length.to_string(),
             padded_length: length.max(),
@@ -116,16 +115,24 @@ impl<'a> Examples<'a> {
 
     /// The next `count` examples, padded to one length.
     pub fn take_split(&mut self, count: usize) -> Result<Split, GenerateError> {
-        let mut split = Split::new(self.padded_length, self.task.task.distributions(), self.task.classes.len());
+        let classes = self.task.classes.len();
+        let (mut split, mut floor) = (Split::new(self.padded_length, classes), Mean::default());
         for _ in 0..count {
-            let example = self.draw()?;
+            let (example, evaluated) = self.draw_evaluated()?;
             split.push(&example.tokens, &example.answers, self.task.pad());
+            floor.add(&example.answers, &evaluated, classes);
         }
+        split.floor = floor.value().filter(|_| self.task.task.evaluator() != Evaluator::Estimate);
         Ok(split)
     }
 
     /// The next example.
     pub fn draw(&mut self) -> Result<Example, GenerateError> {
+        self.draw_evaluated().map(|(example, _)| example)
+    }
+
+    /// The next example, and what the evaluator says about it.
+    fn draw_evaluated(&mut self) -> Result<(Example, Answers), GenerateError> {
         let task = self.task;
         let mut tokens = Vec::with_capacity(*self.lengths.end());
         for _ in 0..MAX_REJECTIONS {
@@ -144,7 +151,12 @@ impl<'a> Examples<'a> {
                 continue;
             }
             return match self.check(&tokens, &constructed) {
-                Ok(()) => Ok(Example { tokens, answers: constructed }),
+                Ok(evaluated) => {
+                    let is_best = task.task.evaluator() == Evaluator::BestPrediction;
+                    let asks_best = is_best && self.split != Some(SplitName::Train);
+                    let answers = if asks_best { evaluated.clone() } else { constructed };
+                    Ok((Example { tokens, answers }, evaluated))
+                }
                 Err(problem) => {
                     let sequence = task.written(&tokens);
                     Err(GenerateError::WrongTask { task: task.spec.to_string(), sequence, problem })
@@ -164,10 +176,17 @@ impl<'a> Examples<'a> {
         })
     }
 
-    /// Holds the generator to the evaluator. This never fails for the tasks of this crate, but it may for others.
-    fn check(&self, tokens: &[Token], constructed: &[Question]) -> Result<(), String> {
+    /// Holds the generator to the evaluator, and returns what the evaluator says. This never fails for the tasks of this crate, but it may
+    /// for others. Answers that were drawn need only be asked for at the same places, with the same weights.
+    fn check(&self, tokens: &[Token], constructed: &Answers) -> Result<Answers, String> {
         let answers = self.task.answers(tokens).map_err(|illegal| format!("its evaluator rejects {illegal}"))?;
-        if answers != constructed {
+        let places =
+            |answers: &Answers| answers.questions.iter().map(|asked| (asked.at, asked.weight)).collect::<Vec<_>>();
+        let agree = match self.task.task.evaluator() {
+            Evaluator::Exact => answers == *constructed,
+            Evaluator::BestPrediction | Evaluator::Estimate => places(&answers) == places(constructed),
+        };
+        if !agree {
             return Err(match (single_label(constructed), single_label(&answers)) {
                 (Some(one), Some(other)) => {
                     format!("its generator says the label is {one}, its evaluator says {other}")
@@ -175,12 +194,30 @@ impl<'a> Examples<'a> {
                 _ => format!("its generator asks {constructed:?}, its evaluator {answers:?}"),
             });
         }
-        for question in &answers {
+        self.check_answers(tokens, constructed)?;
+        self.check_answers(tokens, &answers)?;
+        let (min, max) = (self.lengths.start(), self.lengths.end());
+        if !self.lengths.contains(&tokens.len()) {
+            return Err(format!("{min} to {max} tokens were asked for, {} generated", tokens.len()));
+        }
+        Ok(answers)
+    }
+
+    /// Whether questions are asked at tokens that exist, for classes or distributions that exist.
+    fn check_answers(&self, tokens: &[Token], answers: &Answers) -> Result<(), String> {
+        let classes = self.task.classes.len();
+        let mut rows = answers.distributions.chunks(classes);
+        if let Some(wrong) = rows.find(|row| row.len() != classes || !is_distribution(row)) {
+            return Err(format!("{wrong:?} is not a distribution over its {classes} classes"));
+        }
+        for question in &answers.questions {
             match question.target {
-                Target::Class(class) if usize::from(class) >= self.task.classes.len() => {
+                Target::Class(class) if usize::from(class) >= classes => {
                     return Err(format!("it has no class for the label {class}"));
                 }
-                Target::Soft(row) if row as usize >= self.rows => return Err(format!("it has no distribution {row}")),
+                Target::Soft(row) if row as usize >= answers.distributions.len() / classes => {
+                    return Err(format!("it has no distribution {row}"));
+                }
                 _ => {}
             }
             if let At::Token(position) = question.at
@@ -188,10 +225,6 @@ impl<'a> Examples<'a> {
             {
                 return Err(format!("it asks at token {}, after the end", position + 1));
             }
-        }
-        let (min, max) = (self.lengths.start(), self.lengths.end());
-        if !self.lengths.contains(&tokens.len()) {
-            return Err(format!("{min} to {max} tokens were asked for, {} generated", tokens.len()));
         }
         Ok(())
     }
@@ -216,6 +249,8 @@ pub struct Dataset {
     pub classes: usize,
     /// How each class is written.
     pub class_names: Vec<String>,
+    /// Whether the answers of training examples were [drawn](Evaluator), so that a sequence can have different ones.
+    pub answers_are_drawn: bool,
     /// Id of the pad token.
     pub pad: Token,
     /// The length to which every sequence is padded.
@@ -239,12 +274,18 @@ impl Dataset {
             vocabulary: task.vocabulary(),
             classes: task.classes.len(),
             class_names: task.classes.iter().map(|class| class.text.clone().into_owned()).collect(),
+            answers_are_drawn: task.task.evaluator() != Evaluator::Exact,
             pad: task.pad(),
             length: task.length_for(settings).max(),
             train: make(SplitName::Train)?,
             held_out: make(SplitName::HeldOut)?,
             test: make(SplitName::Test)?,
         })
+    }
+
+    /// The [unigram loss](Split::unigram_loss) on the held-out split.
+    pub fn held_out_unigram_loss(&self) -> Option<f64> {
+        self.held_out.unigram_loss(&self.train, self.classes)
     }
 
     /// The splits by name.

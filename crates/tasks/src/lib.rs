@@ -7,6 +7,7 @@
 //! | the tasks of this crate, one file each: alphabet, generator, evaluator, explanation | `tasks/` |
 //! | which lengths and sizes go with a task | [`settings`] |
 //! | a split: tokens and questions; which split a sequence belongs to | [`split`] |
+//! | the loss of the best predictor and of the unigram predictor | `floor.rs` |
 //! | from a task and a seed to examples and disjoint splits | [`generate`](mod@generate) |
 //! | where random numbers come from | [`random`] |
 //! | how examples are written to files | [`formats`] |
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+mod floor;
 pub mod formats;
 pub mod generate;
 pub mod lines;
@@ -59,6 +61,6 @@ pub use slices::SliceTable;
 pub use source::{Source, SourceError};
 pub use split::{Split, SplitName};
 pub use task::{
-    Answers, BuiltTask, Illegal, Label, Lengths, POSITION, Slice, Symbol, Task, TaskInfo, Token, TrivialRule, Unlikely,
-    label, single_label, symbol,
+    Answers, BuiltTask, Evaluator, Illegal, Label, Lengths, POSITION, Slice, Symbol, Task, TaskInfo, Token,
+    TrivialRule, Unlikely, label, single_label, symbol,
 };

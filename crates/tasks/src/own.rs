@@ -15,9 +15,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-use semfocus_core::fnv_1a;
-use semfocus_core::question::Question;
-
 use crate::formats::{Format, NoTsv, Writer};
 use crate::generate::Dataset;
 use crate::lines::{Lines, ReadError};
@@ -25,6 +22,7 @@ use crate::split::{Split, SplitName};
 use crate::task::{Label, Task, Token};
 use reading::Reading;
 use semfocus_core::data::{DataSettings, Sizes};
+use semfocus_core::fnv_1a;
 
 /// The contents of a data file that is to be split, or of one file for each split.
 #[derive(Clone, Debug)]
@@ -196,12 +194,12 @@ impl OwnData {
     /// the test split's share stays aside even if no test split is asked for.
     pub fn dataset(&self, settings: &DataSettings, trial_seed: u64) -> Dataset {
         let (pad, length, seed) = (self.pad(), self.length(), settings.seed_for(trial_seed));
-        let mut splits = SplitName::ALL.map(|_| Split::new(length, Vec::new(), 0));
+        let mut splits = SplitName::ALL.map(|_| Split::new(length, self.classes.len()));
         for (index, (tokens, label)) in self.iter().enumerate() {
             let name = self.split_for(seed, index, tokens);
             let split = &mut splits[name as usize];
             if split.len() < name.size_in(&settings.sizes) {
-                split.push(tokens, &[Question::classify(label)], pad);
+                split.push(tokens, &crate::task::label(label), pad);
             }
         }
         let [train, held_out, test] = splits;
@@ -210,6 +208,7 @@ impl OwnData {
             vocabulary: self.alphabet.len() + 1,
             classes: self.classes.len(),
             class_names: self.classes.clone(),
+            answers_are_drawn: false,
             pad,
             length,
             train,

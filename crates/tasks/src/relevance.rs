@@ -1,6 +1,6 @@
 //! Which tokens of a sequence its answers depend on.
 
-use semfocus_core::question::Question;
+use semfocus_core::question::Answers;
 
 use crate::task::{BuiltTask, Token};
 
@@ -21,7 +21,7 @@ impl BuiltTask {
     }
 
     /// Where replacing the token alone can give a legal sequence with other answers than these.
-    fn replaceable_positions(&self, sequence: &[Token], answers: &[Question]) -> Vec<usize> {
+    fn replaceable_positions(&self, sequence: &[Token], answers: &Answers) -> Vec<usize> {
         let mut sequence = sequence.to_vec();
         let mut relevant = Vec::new();
         for position in 0..sequence.len() {
@@ -29,7 +29,7 @@ impl BuiltTask {
             let others = (0..self.alphabet.len() as Token).filter(|&token| token != present);
             let changes = |token| {
                 sequence[position] = token;
-                self.task.answers(&sequence).is_ok_and(|other| other != answers)
+                self.task.answers(&sequence).is_ok_and(|other| other != *answers)
             };
             if others.into_iter().any(changes) {
                 relevant.push(position);

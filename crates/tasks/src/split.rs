@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use semfocus_core::data::Sizes;
-use semfocus_core::question::{At, Question, Questions, Target};
+use semfocus_core::question::{Answers, At, Question, Questions, Target};
 use semfocus_core::{Key, Stream, fnv_1a};
 use serde::{Deserialize, Serialize};
 
@@ -81,23 +81,22 @@ pub struct Split {
     pub lengths: Vec<usize>,
     /// The length to which every sequence is padded.
     pub length: usize,
+    /// The mean loss that the best possible predictor has on these questions, in nats; none where it is not known, as for data files.
+    /// It is 0 if classes follow from the tokens, and the mean entropy of the targets if they are the best predictions.
+    pub floor: Option<f64>,
 }
 
 impl Split {
-    /// A split without examples yet. Soft targets refer to rows of these distributions over the classes.
-    pub fn new(length: usize, distributions: Vec<f32>, classes: usize) -> Self {
-        let questions = match distributions.is_empty() {
-            true => Questions::default(),
-            false => Questions::with_distributions(distributions, classes),
-        };
-        Split { length, questions, ..Split::default() }
+    /// A split without examples yet.
+    pub fn new(length: usize, classes: usize) -> Self {
+        Split { length, questions: Questions::over(classes), ..Split::default() }
     }
 
     /// Adds an example.
-    pub fn push(&mut self, tokens: &[Token], answers: &[Question], pad: Token) {
+    pub fn push(&mut self, tokens: &[Token], answers: &Answers, pad: Token) {
         self.tokens.extend_from_slice(tokens);
         self.tokens.resize((self.len() + 1) * self.length, pad);
-        self.questions.push(answers.iter().copied());
+        self.questions.push_answers(answers);
         self.lengths.push(tokens.len());
     }
 
@@ -129,12 +128,16 @@ impl Split {
 
     /// FNV-1a of all tokens and answers, as two bytes each in little-endian order. In a classification task an answer is a class.
     pub fn checksum(&self) -> u64 {
-        let answers = |asked: &[Question]| match single_label(asked) {
+        let words = self.iter().flat_map(|(tokens, asked)| [tokens.to_vec(), self.answer_words(asked)]).flatten();
+        fnv_1a(words.flat_map(u16::to_le_bytes))
+    }
+
+    /// The answers of a sequence in words of two bytes: the class, or everything about the questions.
+    pub(crate) fn answer_words(&self, asked: &[Question]) -> Vec<u16> {
+        match single_label(asked) {
             Some(class) => vec![class],
             None => asked.iter().flat_map(|question| self.words(question)).collect(),
-        };
-        let words = self.iter().flat_map(|(tokens, asked)| [tokens.to_vec(), answers(asked)]).flatten();
-        fnv_1a(words.flat_map(u16::to_le_bytes))
+        }
     }
 
     /// Everything about a question in words of two bytes.

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use semfocus_core::data::Length;
+pub use semfocus_core::question::Answers;
 use semfocus_core::question::{At, Question, Target};
 use semfocus_core::spec::{Named, Parameter, Spec, Values};
 use serde::Serialize;
@@ -21,12 +22,22 @@ pub type Label = u16;
 /// The lengths that sequences may have. [`Random::within`] draws one.
 pub type Lengths = RangeInclusive<usize>;
 
-/// What a sequence asks, with the right answers. Classification asks once, at the mean of the tokens: see [`label`].
-pub type Answers = Vec<Question>;
-
-/// The answers of a classification task: one class.
+/// The answers of a classification task: one class, asked for at the mean of the tokens.
 pub fn label(class: Label) -> Answers {
-    vec![Question::classify(class)]
+    Answers::from_iter([Question::classify(class)])
+}
+
+/// What the [evaluator](Task::answers) of a task gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evaluator {
+    /// The right answers: they follow from the tokens.
+    #[default]
+    Exact,
+    /// The best possible prediction from the tokens. The generator draws the answers, and gives what it has drawn: for instance the next token,
+    /// where the evaluator gives a probability for every token.
+    BestPrediction,
+    /// A good prediction. The generator draws the answers, and nobody knows what is best.
+    Estimate,
 }
 
 /// A token of an alphabet, or a class.
@@ -120,16 +131,19 @@ pub trait Task: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Appends one sequence with one of these lengths, not padded, and returns its answers as known from the construction.
+    /// Appends one sequence with one of these lengths, not padded, and returns its answers as known from the construction: see
+    /// [`evaluator`](Task::evaluator) for tasks that draw them.
     fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely>;
 
     /// The questions of a sequence with their right answers. The sequence is not empty, has no padding at its end and no token
     /// beyond the alphabet.
     fn answers(&self, tokens: &[Token]) -> Result<Answers, Illegal>;
 
-    /// The distributions that soft targets refer to: rows with a probability for every class.
-    fn distributions(&self) -> Vec<f32> {
-        Vec::new()
+    /// What [`answers`](Task::answers) gives. If the generator draws the answers, what was drawn is what models are trained on, and a
+    /// best prediction is what they are compared with in the held-out and test splits: their loss there, less its [floor](crate::Split::floor), is
+    /// the Kullback–Leibler divergence from the best prediction, without noise from drawing.
+    fn evaluator(&self) -> Evaluator {
+        Evaluator::Exact
     }
 
     /// How the answers of a legal sequence come about, step by step.
@@ -354,8 +368,8 @@ pub(crate) fn unpadded(tokens: &[Token], pad: Token) -> &[Token] {
 }
 
 /// The class, if these are the answers of a classification task.
-pub fn single_label(answers: &[Question]) -> Option<Label> {
-    match *answers {
+pub fn single_label<A: AsRef<[Question]> + ?Sized>(answers: &A) -> Option<Label> {
+    match *answers.as_ref() {
         [Question { at: At::Mean, target: Target::Class(class), weight: 1.0 }] => Some(class),
         _ => None,
     }

@@ -65,7 +65,7 @@ fn finds_leaks_copies_and_contradictions() {
     // Put everything into both splits by hand.
     let all: Vec<_> = own.iter().collect();
     for split in [&mut data.train, &mut data.held_out] {
-        *split = Split::new(2, Vec::new(), 0);
+        *split = Split::new(2, 2);
         all.iter().for_each(|(tokens, class)| split.push(tokens, &label(*class), 2));
     }
     let audit = Audit::new(&data, &[]);

@@ -85,7 +85,7 @@ fn a_thousand_steps_share_no_sequence_with_held_out_and_test() {
                 let batch = source.draw(&settings, 5, step, 25).unwrap();
                 assert_eq!((batch.len(), batch.length), (25, data.length));
                 for ((tokens, answers), length) in batch.iter().zip(&batch.lengths) {
-                    assert_eq!(task.answers(tokens).unwrap(), answers);
+                    assert_eq!(task.answers(tokens).unwrap().questions, answers);
                     assert!(tokens[*length..].iter().all(|&token| token == data.pad));
                 }
                 drawn.extend(sequences(&batch, data.pad));

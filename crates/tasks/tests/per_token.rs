@@ -64,7 +64,7 @@ impl Task for RunningParity {
             let count = |bit| bits[..=position as usize].iter().filter(|&&other| other == bit).count() as u32;
             vec![Some(count(1)), (question.target == Target::Class(1)).then(|| count(0))]
         };
-        self.answers(bits).unwrap().into_iter().map(values).collect()
+        self.answers(bits).unwrap().questions.into_iter().map(values).collect()
     }
 
     fn trivial_rules(&self) -> Vec<TrivialRule> {
@@ -147,7 +147,7 @@ fn every_answer_is_checked() {
         }
         fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
             let mut answers = RunningParity { from: 0 }.answers(bits)?;
-            answers.last_mut().unwrap().target = Target::Class(0);
+            answers.questions.last_mut().unwrap().target = Target::Class(0);
             Ok(answers)
         }
     }

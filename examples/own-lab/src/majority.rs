@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((data.train.len(), data.held_out.len(), data.length, data.pad), (5000, 2000, 21, 2));
         for (bits, answers) in data.train.iter().chain(data.held_out.iter()) {
             let sum: Token = bits.iter().sum();
-            assert_eq!(answers, label(Token::from(sum > 10)), "{bits:?}");
+            assert_eq!(answers, label(Token::from(sum > 10)).questions, "{bits:?}");
         }
         let majority = tasks.find("majority").unwrap();
         assert_eq!(majority.answers(&[1, 0, 1, 2, 2]), Ok(label(1)), "padding is ignored");

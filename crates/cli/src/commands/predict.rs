@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use clap::Args as ClapArgs;
-use semfocus_core::{At, Question, Questions, Target};
+use semfocus_core::{At, Question, Questions};
 use semfocus_lab::{Lab, TrainedModel, Trial};
 use semfocus_nn::Pass;
 use semfocus_store::{CheckpointName, TrialReader};
@@ -52,7 +52,7 @@ struct Prediction {
     class: usize,
     /// What it stands for.
     meaning: String,
-    /// The right class, where it is known.
+    /// The right class, where it is known; the most probable one where answers are drawn.
     label: Option<usize>,
     right: Option<bool>,
     logits: Vec<f32>,
@@ -210,10 +210,11 @@ impl<'a> Language<'a> {
     /// The right class, if the task or the line tells.
     fn label(&self, tokens: &[Token], at: At, given: Option<&str>) -> Option<usize> {
         match self.source {
-            Source::Task(task) => task.answers(tokens).ok()?.iter().find_map(|question| match question.target {
-                Target::Class(class) if question.at == at => Some(usize::from(class)),
-                _ => None,
-            }),
+            Source::Task(task) => {
+                let answers = task.answers(tokens).ok()?;
+                let asked = answers.questions.iter().find(|question| question.at == at)?;
+                answers.correct_class(asked.target, task.classes.len()).map(usize::from)
+            }
             Source::Own(_) if at == At::Mean => self.classes.iter().position(|class| Some(class.as_str()) == given),
             Source::Own(_) => None,
         }

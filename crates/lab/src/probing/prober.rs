@@ -31,6 +31,7 @@ impl Prober {
             questions: split.questions.select(0..samples),
             lengths: split.lengths[..samples].to_vec(),
             length: split.length,
+            floor: None,
         };
         let relevant = match trial.source.as_ref() {
             Source::Task(task) => {

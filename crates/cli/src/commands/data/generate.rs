@@ -61,7 +61,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
             if args.json {
                 let text = task.written(&example.tokens);
                 example.tokens.resize(length, task.pad());
-                let line = Line { answers: Answered::new(&example.answers), text, tokens: example.tokens };
+                let line =
+                    Line { answers: Answered::new(&example.answers, task.classes.len()), text, tokens: example.tokens };
                 writeln!(out, "{}", serde_json::to_string(&line)?)?;
             } else {
                 writer.example(&example.tokens, &example.answers, out)?;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         let answers = answer_line(&task, line).map_err(|error| error.in_line(&name, number))?;
         if args.json {
             let meaning = single_label(&answers).map(|label| &*task.classes[usize::from(label)].meaning);
-            let answers = Answered::new(&answers);
+            let answers = Answered::new(&answers, task.classes.len());
             writeln!(out, "{}", serde_json::to_string(&Labelled { line: number, answers, meaning })?)?;
         } else {
             writeln!(out, "{}", writer.answers(&answers))?;

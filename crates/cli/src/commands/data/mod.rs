@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::{Args as ClapArgs, Subcommand};
 use semfocus_lab::Lab;
-use semfocus_tasks::{BuiltTask, DataSettings, FileSet, Length, Question, Source, SourceError, single_label};
+use semfocus_tasks::{Answers, BuiltTask, DataSettings, FileSet, Length, Question, Source, SourceError, single_label};
 use serde::Serialize;
 
 use crate::talk::say;
@@ -82,12 +82,20 @@ struct Answered {
     label: Option<u16>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     questions: Vec<Question>,
+    /// The rows that questions name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    distributions: Vec<Vec<f32>>,
 }
 
 impl Answered {
-    fn new(answers: &[Question]) -> Self {
+    fn new(answers: &Answers, classes: usize) -> Self {
         let label = single_label(answers);
-        Answered { label, questions: if label.is_some() { Vec::new() } else { answers.to_vec() } }
+        let questions = if label.is_some() { Vec::new() } else { answers.questions.clone() };
+        Answered {
+            label,
+            questions,
+            distributions: answers.distributions.chunks(classes).map(<[f32]>::to_vec).collect(),
+        }
     }
 }
 

@@ -97,7 +97,7 @@ fn worked(task: &BuiltTask, example: Example) -> Result<Worked, Error> {
         text: symbols.join(" "),
         meaning: single_label(&example.answers).map(|label| task.classes[usize::from(label)].meaning.to_string()),
         answer: answer(task, &example.answers)?,
-        answers: Answered::new(&example.answers),
+        answers: Answered::new(&example.answers, task.classes.len()),
         steps: task.task.explain(sequence),
         tokens: example.tokens,
     })
@@ -136,7 +136,7 @@ fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<Exit, E
     let examples = data.iter().take(usize::from(args.n)).map(|(tokens, class)| Worked {
         tokens: tokens.to_vec(),
         text: writer.symbols(tokens),
-        answers: Answered::new(&label(class)),
+        answers: Answered::new(&label(class), data.classes.len()),
         meaning: Some(data.classes[usize::from(class)].clone()),
         answer: format!("label {class}"),
         steps: Vec::new(),
