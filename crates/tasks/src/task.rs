@@ -160,6 +160,14 @@ pub trait Task: Debug + Send + Sync {
         None
     }
 
+    /// For each question of a legal sequence without padding, in the order of its [answers](Task::answers): the positions that hold
+    /// what the answer has to be looked up from, in ascending order, for tasks that know it. In a causal model none comes after the
+    /// question.
+    fn relevant_to_questions(&self, tokens: &[Token]) -> Option<Vec<Vec<usize>>> {
+        let _ = tokens;
+        None
+    }
+
     /// The properties of questions by which loss and accuracy are split in records and reports. The position of a question is one of
     /// them in every task that asks at tokens, and is not listed here.
     fn slices(&self) -> Vec<Slice> {
