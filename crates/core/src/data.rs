@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// The task that makes its examples of a text of the user's.
+pub const TEXT_TASK: &str = "text";
+
 /// The largest length of a sequence. Far beyond what is trained on; a mistyped number is caught.
 pub const MAX_LENGTH: usize = 100_000;
 
@@ -122,6 +125,8 @@ pub struct DataSettings {
     pub files: FileSet,
     /// Whether the first line of a CSV file is an example even if it looks like a header.
     pub no_header: bool,
+    /// A tokenizer that somebody else trained, for the task `text`; without one, the task trains its own.
+    pub tokenizer_file: Option<String>,
 }
 
 impl DataSettings {

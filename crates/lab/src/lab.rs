@@ -1,14 +1,16 @@
 //! What a laboratory has: mechanisms and tasks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use semfocus_core::spec::Parts;
 use semfocus_core::{DataSettings, FileSet, Names, Schedule, TrialSettings};
 use semfocus_nn::{Attention, MechanismInfo, Registry, SpecError};
 use semfocus_store::OwnProgram;
-use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks};
+use semfocus_tasks::{Source, SourceError, TaskInfo, Tasks, TextSettings};
 
-use crate::{AttentionError, TrialAttention};
+use crate::texts::Texts;
+use crate::{AttentionError, TextSourceError, Tokenizers, TrialAttention};
 
 /// The mechanisms and tasks that can be named. There is no global list: code that runs trials is given a value of this
 /// type, and a program of your own adds its parts to the standard ones.
@@ -22,6 +24,18 @@ pub struct Lab {
     pub program: Option<OwnProgram>,
     /// What does not come with semfocus, by kind and name, with its version if its author gives one.
     pub(crate) own: BTreeMap<(String, String), Option<String>>,
+    texts: Texts,
+}
+
+/// Why a trial has no examples.
+#[derive(Debug, thiserror::Error)]
+pub enum NoExamples {
+    /// There is no such task, or its data files cannot be used.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The text of the task `text` cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextSourceError),
 }
 
 /// Something that a laboratory can be extended with.
@@ -48,7 +62,13 @@ impl From<TaskInfo> for Part {
 impl Lab {
     /// The mechanisms and tasks that come with semfocus.
     pub fn standard() -> Self {
-        Lab { mechanisms: Registry::standard(), tasks: Tasks::standard(), program: None, own: BTreeMap::new() }
+        Lab {
+            mechanisms: Registry::standard(),
+            tasks: Tasks::standard(),
+            program: None,
+            own: BTreeMap::new(),
+            texts: Texts::default(),
+        }
     }
 
     /// The same with one more mechanism or task. Its code is known by a hash of the whole program: when the program changes, trials
@@ -96,9 +116,12 @@ impl Lab {
         TrialAttention::new(settings, &self.mechanisms)
     }
 
-    /// Where the examples of a trial come from.
-    pub fn source(&self, settings: &TrialSettings) -> Result<Source, SourceError> {
-        Source::find(&settings.task, &self.tasks, &settings.data.files)
+    /// Where the examples of a trial come from. Each text is read once, also for many trials.
+    pub fn source(&self, settings: &TrialSettings, tokenizers: &Tokenizers) -> Result<Source, NoExamples> {
+        if TextSettings::is_named(&settings.task) {
+            return Ok(Source::Text(Arc::new(self.texts.find(settings, tokenizers)?)));
+        }
+        Ok(Source::find(&settings.task, &self.tasks, &settings.data.files)?)
     }
 }
 
@@ -108,6 +131,9 @@ impl Names for Lab {
     }
 
     fn task(&self, text: &str) -> Option<String> {
+        if TextSettings::is_named(text) {
+            return Some(TextSettings::parse(text).map_or_else(|_| text.to_owned(), |values| values.spec.to_string()));
+        }
         match self.tasks.find(text) {
             Ok(task) => Some(task.spec.to_string()),
             // Wrong values are explained when the trials are planned.

@@ -12,6 +12,7 @@
 //! | the attention of a trial, epoch by epoch and in evaluation | [`TrialAttention`] |
 //! | where trained models are; loading one | [`ModelRef`]; [`TrainedModel`] |
 //! | how long an experiment will take | [`estimate`] |
+//! | texts, each read once; the tokenizers of a run | [`Tokenizers`] |
 //! | how much memory a trial needs | [`memory`] |
 //! | where the arithmetic runs | [`Device`] |
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod schedule;
 pub mod spectrum;
 mod step_cost;
 pub mod surface;
+mod texts;
 mod threads;
 mod trained_model;
 pub mod training;
@@ -38,11 +40,12 @@ mod trial;
 mod trial_attention;
 
 pub use device::Device;
-pub use lab::{Lab, Part};
+pub use lab::{Lab, NoExamples, Part};
 pub use model_ref::{ChoiceError, ChosenModels, ModelRef};
 pub use own_code::{OtherCode, OwnCode};
 pub use plan::{Plan, Planner};
 pub use schedule::Schedule;
+pub use texts::{TextSourceError, Tokenizers};
 pub use threads::prepare_threads;
 pub use trained_model::{ModelError, TrainedModel};
 pub use trial::Trial;

@@ -3,6 +3,9 @@
 use semfocus_core::{ModelConfig, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, SMALL_HEAD, Selection};
 
+use semfocus_tasks::Source;
+use semfocus_tasks::text::Form;
+
 use crate::Trial;
 
 /// Parameters of a model, without those that its mechanism may learn, which are few.
@@ -25,7 +28,11 @@ pub fn needed(trial: &Trial, threads: usize) -> u64 {
     let [rows, width, hidden, heads, inner] =
         [length, model.d_model, model.d_mlp, model.heads, model.heads * model.head_width()].map(|size| size as u64);
     let sizes = trial.sizes;
-    let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + 16);
+    let questions = match trial.source.as_ref() {
+        Source::Text(text) if text.settings.form == Form::Causal => rows,
+        _ => 1,
+    };
+    let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + questions * 16);
     let all = parameters(model, attention.globals());
     let ends = all - parameters(&ModelConfig { vocabulary: 0, classes: 0, ..model.clone() }, 0);
     let slots = training.optimizer.slot_names().len() as u64;

@@ -4,16 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use semfocus_core::data::Sizes;
-use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings};
+use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings, Visibility};
 use semfocus_store::{Checkpoint, IndexEntry};
-use semfocus_tasks::{OwnData, Source};
+use semfocus_tasks::text::Form;
+use semfocus_tasks::{OwnData, Source, TextData, TextSettings};
 
 use crate::model::new_model;
 use crate::relevance::refusal;
 use crate::schedule::Schedule;
 use crate::training::{TrainingError, with_stored_weights};
 use crate::trial::Trial;
-use crate::{Device, Lab, TrialAttention};
+use crate::{Device, Lab, Tokenizers, TrialAttention};
 
 /// The trials of an experiment, in the order in which they are run: all mechanisms with the first seed, then all with the
 /// second, so that whatever is finished can be compared.
@@ -111,17 +112,18 @@ impl Lab {
     }
 
     /// The trial with these settings, such as those of a stored one; what follows from its task is filled in.
-    pub fn trial(&self, mut settings: TrialSettings) -> Result<Trial, String> {
-        let source = self.source(&settings).map_err(|error| error.to_string())?;
+    pub fn trial(&self, mut settings: TrialSettings, tokenizers: &Tokenizers) -> Result<Trial, String> {
+        let source = self.source(&settings, tokenizers).map_err(|error| error.to_string())?;
         fit_to(&mut settings, &source);
         if settings.data_checksum != checksum(&source) {
-            return Err(format!("{} has changed since the trial was trained", settings.task));
+            return Err(format!("{} has changed since the trial was trained", data_words(&settings)));
         }
         // The run may be that of a program with other mechanisms.
         let attention = Arc::new(self.trial_attention(&settings).map_err(|error| error.to_string())?);
         let sizes = match &source {
             Source::Task(_) => settings.data.sizes,
             Source::Own(own) => own.sizes(&settings.data, settings.seed),
+            Source::Text(text) => text.sizes(&settings.data.sizes),
         };
         let (point, source) = (Vec::new(), Arc::new(source));
         let (id, own_code) = (TrialId::new(&settings), self.own_code(&settings));
@@ -152,8 +154,10 @@ fn copies(trial: &Trial) -> Option<String> {
 
 /// Fills in what follows from where the examples come from.
 fn fit_to(settings: &mut TrialSettings, source: &Source) {
-    if let Source::Task(task) = source {
-        settings.task = task.spec.to_string();
+    match source {
+        Source::Task(task) => settings.task = task.spec.to_string(),
+        Source::Text(text) => settings.task = text.settings.spec.to_string(),
+        Source::Own(_) => {}
     }
     settings.model.vocabulary = source.vocabulary();
     settings.model.classes = source.classes();
@@ -165,9 +169,18 @@ fn checksum(source: &Source) -> Option<String> {
     source.checksum().map(|checksum| format!("{checksum:016x}"))
 }
 
+/// What the examples of a trial come from, in words.
+fn data_words(settings: &TrialSettings) -> String {
+    match &settings.data.files.train {
+        Some(file) if TextSettings::is_named(&settings.task) => format!("the text of {file}"),
+        _ => settings.task.clone(),
+    }
+}
+
 /// Plans experiments. It parses each mechanism and reads each data file once, also if it plans several experiments.
 pub struct Planner<'a> {
     lab: &'a Lab,
+    tokenizers: Tokenizers,
     sources: HashMap<String, PlannedSource>,
     attentions: HashMap<String, Arc<TrialAttention>>,
     /// How many examples the splits of data files have.
@@ -184,7 +197,18 @@ struct PlannedSource {
 impl<'a> Planner<'a> {
     /// A planner that has read nothing yet.
     pub fn new(lab: &'a Lab) -> Self {
-        Planner { lab, sources: HashMap::new(), attentions: HashMap::new(), sizes: HashMap::new() }
+        Planner {
+            lab,
+            tokenizers: Tokenizers::New,
+            sources: HashMap::new(),
+            attentions: HashMap::new(),
+            sizes: HashMap::new(),
+        }
+    }
+
+    /// The same with tokenizers from there.
+    pub fn with_tokenizers(self, tokenizers: Tokenizers) -> Self {
+        Planner { tokenizers, ..self }
     }
 
     /// All trials of an experiment: mechanisms × points of the grid × seeds.
@@ -228,6 +252,11 @@ impl<'a> Planner<'a> {
                 settings.data.sizes
             }
             Source::Own(own) => self.file_examples(experiment, &mut settings, own, checksum)?,
+            Source::Text(text) => {
+                check_text(experiment, &mut settings, text)?;
+                fill_in_files(experiment, &mut settings, checksum, text.all_sizes())?;
+                text.sizes(&settings.data.sizes)
+            }
         };
         if let Some(steps) = settings.training.steps {
             let per_epoch = Schedule::new(&settings, sizes.train).steps_per_epoch;
@@ -247,7 +276,8 @@ impl<'a> Planner<'a> {
         if let Some(known) = self.sources.get(&key) {
             return Ok(known.clone());
         }
-        let source = self.lab.source(settings).map_err(|wrong| experiment.error("task", wrong.to_string()))?;
+        let source = self.lab.source(settings, &self.tokenizers);
+        let source = source.map_err(|wrong| experiment.error("task", wrong.to_string()))?;
         let planned = PlannedSource { checksum: checksum(&source), source: Arc::new(source) };
         Ok(self.sources.entry(key).or_insert(planned).clone())
     }
@@ -277,35 +307,12 @@ impl<'a> Planner<'a> {
         own: &OwnData,
         checksum: Option<String>,
     ) -> Result<Sizes, ExperimentError> {
-        if settings.data.online {
-            let message = format!(
-                "{} comes from a file, which has a fixed set of examples; new ones for every step can only be drawn from a \
-                 task",
-                settings.task
-            );
-            return Err(experiment.error("data.online", message));
-        }
         if let Some(header) = own.suspected_headers().first().filter(|_| !settings.data.no_header) {
             let message = format!("{header}; if it is an example, say so with -s data.no_header=true");
             return Err(experiment.error("task", message));
         }
-        if settings.data_checksum.is_some() && settings.data_checksum != checksum {
-            let found = checksum.unwrap_or_default();
-            let message = format!("{} has the checksum {found}: it is another file", settings.task);
-            return Err(experiment.error("data.checksum", message));
-        }
-        settings.data_checksum = checksum;
         // A file for each split gives the sizes that nobody asked for.
-        let (sizes, all) = (&mut settings.data.sizes, own.file_sizes().unwrap_or_default());
-        for (path, size, all) in [
-            ("data.train", &mut sizes.train, all.train),
-            ("data.held_out", &mut sizes.held_out, all.held_out),
-            ("data.test", &mut sizes.test, all.test),
-        ] {
-            if !experiment.is_given(path) {
-                *size = all;
-            }
-        }
+        fill_in_files(experiment, settings, checksum, own.file_sizes().unwrap_or_default())?;
         let key = format!("{} {:?} {}", source_key(settings), settings.data, settings.data.seed_for(settings.seed));
         let sizes = *self.sizes.entry(key).or_insert_with(|| own.sizes(&settings.data, settings.seed));
         if sizes.train == 0 || sizes.held_out == 0 {
@@ -316,9 +323,67 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Fills in the checksum of data files, and the sizes that nobody asked for.
+fn fill_in_files(
+    experiment: &Experiment,
+    settings: &mut TrialSettings,
+    checksum: Option<String>,
+    all: Sizes,
+) -> Result<(), ExperimentError> {
+    let data = data_words(settings);
+    if settings.data.online {
+        let message = format!(
+            "{data} comes from a file, which has a fixed set of examples; new ones for every step can only be drawn from a task"
+        );
+        return Err(experiment.error("data.online", message));
+    }
+    if settings.data_checksum.is_some() && settings.data_checksum != checksum {
+        let found = checksum.unwrap_or_default();
+        let message = format!("{data} has the checksum {found}: it is another file");
+        return Err(experiment.error("data.checksum", message));
+    }
+    settings.data_checksum = checksum;
+    let sizes = &mut settings.data.sizes;
+    for (path, size, all) in [
+        ("data.train", &mut sizes.train, all.train),
+        ("data.held_out", &mut sizes.held_out, all.held_out),
+        ("data.test", &mut sizes.test, all.test),
+    ] {
+        if !experiment.is_given(path) {
+            *size = all;
+        }
+    }
+    Ok(())
+}
+
+/// Checks the settings of a trial of the task `text`, and fills in the checksum of its tokenizer.
+fn check_text(experiment: &Experiment, settings: &mut TrialSettings, text: &TextData) -> Result<(), ExperimentError> {
+    if settings.data.length.is_some() {
+        let message = "the task `text` has sequences of `window` pieces; write `text:window=32` in place of the length";
+        return Err(experiment.error("data.length", message.to_owned()));
+    }
+    if text.settings.form == Form::Causal && settings.model.visibility != Visibility::Causal {
+        let message = "`form=causal` asks at every piece for the next one, which the model would see; add \
+                       `model.visibility = \"causal\"`, or take `form=window`";
+        return Err(experiment.error("task", message.to_owned()));
+    }
+    let found = format!("{:016x}", text.text.tokenizer.checksum());
+    if settings.tokenizer_checksum.as_ref().is_some_and(|given| *given != found) {
+        let message = format!("the tokenizer has the checksum {found}: it is another one");
+        return Err(experiment.error("data.tokenizer_checksum", message));
+    }
+    settings.tokenizer_checksum = Some(found);
+    Ok(())
+}
+
 /// What a source is known by.
 fn source_key(settings: &TrialSettings) -> String {
-    format!("{} {:?}", settings.task, settings.data.files)
+    let TrialSettings { task, data, .. } = settings;
+    match TextSettings::is_named(task) {
+        // The seed says which documents are in train.
+        true => format!("{task} {:?} {:?} {:?}", data.files, data.tokenizer_file, data.seed),
+        false => format!("{task} {:?}", data.files),
+    }
 }
 
 /// How many epochs some steps are. There is no record, and no checkpoint to grow from, in the middle of an epoch.
@@ -337,21 +402,35 @@ fn whole_epochs(steps: usize, per_epoch: usize) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
     use semfocus_core::experiment::presets;
     use semfocus_core::{Experiment, Request, Scale, study};
+
+    use semfocus_tasks::Source;
 
     use crate::Lab;
 
     #[test]
     fn every_preset_makes_a_plan_at_every_scale() {
         let names: Vec<String> = presets().iter().map(|preset| preset.name.clone()).collect();
-        assert_eq!(names.len(), 9 + 3 + 3 + 6 + 5 + 3 + 4 + 4 + 10 * 4 + 2 + 5 * 4 + 4, "{names:?}");
-        let lab = Lab::standard();
+        assert_eq!(names.len(), 9 + 3 + 3 + 6 + 5 + 3 + 4 + 4 + 10 * 4 + 2 + 5 * 4 + 4 + 1 + 4 + 3, "{names:?}");
+        let (lab, text) = (Lab::standard(), text("presets", 12_000));
         for name in &names {
             let mut epochs = Vec::new();
             for scale in Scale::ALL {
-                let request = Request { experiment: name.clone(), scale: Some(scale), ..Request::default() };
-                let experiment = Experiment::resolve(&request, &lab).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let mut request = Request { experiment: name.clone(), scale: Some(scale), ..Request::default() };
+                let resolve = |request: &Request| {
+                    Experiment::resolve(request, &lab).unwrap_or_else(|error| panic!("{name}: {error}"))
+                };
+                let mut experiment = resolve(&request);
+                if experiment.lacks_text() {
+                    let error = lab.plan(&experiment).unwrap_err().to_string();
+                    assert!(error.contains("needs a text of yours"), "{name}: {error}");
+                    request.overrides = text.clone();
+                    experiment = resolve(&request);
+                }
                 let plan = lab.plan(&experiment).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert!(!experiment.claim.is_empty(), "{name} says what it tests");
                 let follows = experiment.after.regions || !experiment.after.measurements.is_empty();
@@ -378,6 +457,56 @@ mod tests {
             }
             assert!(epochs.is_sorted_by(|one, next| one < next), "{name}: {epochs:?}");
         }
+    }
+
+    /// Settings that name a text of invented words, of which this many are different.
+    fn text(name: &str, words: u32) -> Vec<String> {
+        let folder = std::env::temp_dir().join(format!("semfocus-plan-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut state = 1u32;
+        let mut word = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let number = (state >> 8) % words;
+            (0..4)
+                .map(|place| ["ka", "ro", "mi", "ten", "sul", "der", "ing", "th"][(number >> (3 * place)) as usize % 8])
+                .chain((number >= 4096).then_some("x"))
+                .chain((number >= 8192).then_some("y"))
+                .collect::<String>()
+        };
+        let mut file = |name: &str, lines: usize| {
+            let line = |line: usize| (0..8 + line % 5).map(|_| word()).collect::<Vec<_>>().join(" ") + ".\n";
+            let path = folder.join(name);
+            std::fs::write(&path, (0..lines).map(line).collect::<String>()).unwrap();
+            path.display().to_string()
+        };
+        vec![
+            format!("data.train_file={}", file("train.txt", 4000)),
+            format!("data.held_out_file={}", file("held-out.txt", 400)),
+        ]
+    }
+
+    #[test]
+    fn trials_share_a_text_that_is_read_once() {
+        let lab = Lab::standard();
+        let mut overrides = text("share", 300);
+        overrides.push("task=text:window=4,vocabulary=200,text:window=8,vocabulary=200,text:vocabulary=100".to_owned());
+        let request = Request { experiment: "parity".to_owned(), seeds: Some(9), overrides, ..Request::default() };
+        let plan = lab.plan(&Experiment::resolve(&request, &lab).unwrap()).unwrap();
+        assert_eq!(plan.trials.len(), 3 * 9 * 4);
+        let texts = plan.trials.iter().map(|trial| match trial.source.as_ref() {
+            Source::Text(data) => Arc::as_ptr(&data.text),
+            _ => unreachable!("the task is `text`"),
+        });
+        assert_eq!(texts.collect::<HashSet<_>>().len(), 2, "one for each tokenizer");
+        assert_eq!(plan.tokenizers().len(), 2);
+        // Its contents and its tokenizer make the identity of a trial, wherever the files are.
+        let first = &plan.trials[0].settings;
+        let mut moved = first.clone();
+        moved.data.files.train = Some("elsewhere.txt".to_owned());
+        assert_eq!(moved.identity(), first.identity());
+        assert!(first.identity().contains("task = \"text:vocabulary=200,window=4\"\n"), "{}", first.identity());
+        moved.tokenizer_checksum = Some("0".repeat(16));
+        assert_ne!(moved.identity(), first.identity());
     }
 
     #[test]

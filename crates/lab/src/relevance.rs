@@ -46,7 +46,7 @@ pub fn relevance(source: &Source, attention: &TrialAttention) -> Option<Arc<dyn 
 
 /// Why a mechanism cannot be used with the examples of a source.
 pub fn refusal(source: &Source, attention: &TrialAttention) -> Option<String> {
-    let asking = asking(attention).filter(|_| matches!(source, Source::Own(_)))?;
+    let asking = asking(attention).filter(|_| !matches!(source, Source::Task(_)))?;
     Some(format!(
         "`{}` needs to know which positions decide the label; tasks do, data files do not say it",
         asking.spec

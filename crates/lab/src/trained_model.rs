@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use burn::tensor::TensorData;
 use semfocus_nn::Model;
 use semfocus_store::checkpoint::{Refused, Values};
-use semfocus_store::{Checkpoint, CheckpointName, StoreError, TrialReader};
+use semfocus_store::{Checkpoint, CheckpointName, Store, StoreError, TrialReader};
 
 use crate::model::new_model;
 use crate::relevance::relevance;
-use crate::{Device, Lab, OtherCode, Trial};
+use crate::{Device, Lab, OtherCode, Tokenizers, Trial};
 
 /// A trained model.
 #[derive(Clone, Debug)]
@@ -105,7 +105,8 @@ pub(crate) fn tensors(values: impl Iterator<Item = (String, Values)>) -> Vec<(St
 pub(crate) fn stored_trial(lab: &Lab, folder: &TrialReader) -> Result<Trial, ModelError> {
     let settings = folder.settings()?;
     let wrong = |reason| ModelError::Settings { path: folder.path().to_owned(), reason };
-    let trial = lab.trial(settings).map_err(wrong)?;
+    let tokenizers = Tokenizers::Kept(Store::at(folder.run()));
+    let trial = lab.trial(settings, &tokenizers).map_err(wrong)?;
     match trial.other_code(folder)?.filter(OtherCode::is_recorded) {
         Some(other) => Err(ModelError::OtherCode { path: folder.path().to_owned(), other }),
         None => Ok(trial),

@@ -38,7 +38,7 @@ impl Trial {
             epochs: training.epochs,
             // Data files are called by their names, wherever they are.
             task: match self.source.as_ref() {
-                Source::Task(_) => task.clone(),
+                Source::Task(_) | Source::Text(_) => task.clone(),
                 Source::Own(own) => own.name.clone(),
             },
             mechanism: mechanism.clone(),

@@ -30,7 +30,14 @@ const OPTIONS: SharpnessOptions = SharpnessOptions {
 fn even_pairs(length: usize) -> Split {
     let tokens: Vec<u16> = (0..EXAMPLES * length).map(|place| Key::new(8).below(place as u32, 2) as u16).collect();
     let labels = tokens.chunks(length).map(|bits| u16::from(bits[0] != bits[length - 1]));
-    Split { questions: Questions::classification(labels), tokens, lengths: vec![length; EXAMPLES], length, floor: None }
+    Split {
+        questions: Questions::classification(labels),
+        tokens,
+        lengths: vec![length; EXAMPLES],
+        length,
+        floor: None,
+        characters: None,
+    }
 }
 
 /// Multiplies the parameters whose names start with `prefix`.

@@ -7,6 +7,7 @@
 //! DIR/measure.toml                       what workers measure on the trained models
 //! DIR/slurm/<time>/submission.json       what was submitted to a cluster, next to its scripts and logs
 //! DIR/origins/<trial>-<epoch>-<checksum>.safetensors   weights of other runs that trials start with
+//! DIR/tokenizers/<key>-<checksum>.json   what cuts the text of the task `text`, or .model
 //! DIR/trials/finished.jsonl              trials that ended, in the order in which they did; only to save looking
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
@@ -44,6 +45,7 @@
 //! | the folder of a trial | [`TrialReader`], [`TrialWriter`] |
 //! | what is recorded | [`records`] |
 //! | checkpoints; the weights of other runs that trials start with | [`checkpoint`]; [`TrialReader::origin`] |
+//! | tokenizers | [`StoredTokenizer`] |
 //! | loss surfaces | [`surface`] |
 //! | events | [`events`] |
 //! | who works on a folder | [`Lease`] |
@@ -73,6 +75,7 @@ mod submission;
 pub mod surface;
 #[cfg(test)]
 mod test_tools;
+mod tokenizers;
 mod trial;
 mod verify;
 
@@ -97,6 +100,7 @@ pub use status::{Asked, Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
 pub use submission::Submission;
 pub use surface::{Grid, StoredSurface, SurfaceFolder, SurfaceSettings};
+pub use tokenizers::StoredTokenizer;
 pub use trial::{CheckpointName, TrialReader, TrialWriter};
 
 use semfocus_core::experiment::in_words;

@@ -1,6 +1,6 @@
 //! Finding damage in every file of a run, and repairing what needs no training.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +27,11 @@ impl Store {
     pub fn damage(&self) -> Result<Vec<StoreError>, StoreError> {
         let (experiment, index, mut damage) = self.describe()?;
         damage.extend(self.measurements().err());
+        damage.extend(self.tokenizer_damage());
         damage.extend(index.iter().flat_map(|entry| self.damage_of(entry, &experiment)));
+        // Trials that need the same file all name it.
+        let mut named = HashSet::new();
+        damage.retain(|error| named.insert(error.to_string()));
         Ok(damage)
     }
 
@@ -55,6 +59,8 @@ impl Store {
         let mut found = trial.folder.damage(trial.state == State::Diverged);
         let origin = trial.settings.as_ref().and_then(|settings| settings.training.from);
         found.extend(origin.and_then(|origin| trial.folder.origin(&origin).err()));
+        let tokenizer = trial.settings.as_ref().and_then(|settings| settings.tokenizer_checksum.as_ref());
+        found.extend(tokenizer.and_then(|checksum| self.check_tokenizer(checksum).err()));
         if trial.state.is_over() {
             found.extend(trial.folder.cut_off(&["events.jsonl", "probes.jsonl", "epochs.csv"]));
         }
@@ -74,10 +80,12 @@ impl Store {
         let (experiment, index, _) = self.describe()?;
         let mut done = Vec::new();
         let trials = self.dir.join("trials");
-        if self.measurements().is_err()
+        if (self.measurements().is_err() || !self.tokenizer_damage().is_empty())
             && let Some(_lease) = locks.wait(&trials, &self.dir, &mut |_| true)?
         {
-            done.extend(aside(self.measurements().err())?);
+            for error in self.measurements().err().into_iter().chain(self.tokenizer_damage()) {
+                done.extend(aside(Some(error))?);
+            }
         }
         for entry in &index {
             let folder = self.trial(entry.id);

@@ -101,11 +101,11 @@ impl Audit {
             baselines: baselines(data, rules),
             findings: Vec::new(),
         };
-        audit.findings = audit.conclusions();
+        audit.findings = audit.conclusions(data.answers_are_drawn);
         audit
     }
 
-    fn conclusions(&self) -> Vec<String> {
+    fn conclusions(&self, are_answers_drawn: bool) -> Vec<String> {
         let mut findings = Vec::new();
         for Overlap { between: [a, b], sequences } in self.overlaps.iter().filter(|overlap| overlap.sequences > 0) {
             findings.push(format!("Leak: {sequences} sequences occur in {a} and in {b}."));
@@ -113,7 +113,7 @@ impl Audit {
         if self.contradictions > 0 {
             findings.push(format!("Contradictions: {} sequences occur with several labels.", self.contradictions));
         }
-        findings.extend(self.rare_classes());
+        findings.extend(self.rare_classes(are_answers_drawn));
         for split in self.splits.iter().filter(|split| split.duplicates * 100 > split.examples) {
             findings.push(format!(
                 "Copies: {} of the {} examples of {} repeat an earlier one.",
@@ -131,8 +131,8 @@ impl Audit {
 }
 
 impl Audit {
-    /// Classes with a single example, or none in these splits, and classes that are tested but never trained on.
-    fn rare_classes(&self) -> Vec<String> {
+    /// Classes with a single example, or none in these splits (which is no sign of an error if answers are drawn), and classes that are tested but never trained on.
+    fn rare_classes(&self, are_answers_drawn: bool) -> Vec<String> {
         // With fewer examples every class is rare.
         const ENOUGH: usize = 20;
         let members = |class: usize| self.splits.iter().map(|split| split.labels[class]).sum::<usize>();
@@ -146,7 +146,7 @@ impl Audit {
         let unseen: Vec<usize> =
             classes().filter(|&class| has_train && members(class) > 1 && of(SplitName::Train, class) == 0).collect();
         let mut findings = Vec::new();
-        if !single.is_empty() {
+        if !single.is_empty() && !are_answers_drawn {
             let (noun, verb) = if single.len() == 1 { ("class", "has") } else { ("classes", "have") };
             findings.push(format!(
                 "Rare: the {noun} {} {verb} at most one example here. A header line or a typing error looks like this.",

@@ -13,6 +13,7 @@
 //! | how examples are written to files | [`formats`] |
 //! | data files of your own | [`own`], [`lines`] |
 //! | a task or data files, whichever a name stands for | [`source`] |
+//! | texts of your own: language models | [`text`] |
 //! | properties of questions by which loss and accuracy are split | [`slices`] |
 //! | which tokens an answer depends on | [`relevance`] |
 //! | properties of a data set: balance, copies, baselines | [`audit`] |
@@ -45,6 +46,7 @@ pub mod source;
 pub mod split;
 pub mod task;
 mod tasks;
+pub mod text;
 
 pub use audit::Audit;
 pub use formats::{Format, Writer};
@@ -64,3 +66,4 @@ pub use task::{
     Answers, BuiltTask, Evaluator, Illegal, Label, Lengths, POSITION, Slice, Symbol, Task, TaskInfo, Token,
     TrivialRule, Unlikely, label, single_label, symbol,
 };
+pub use text::{Text, TextData, TextSettings};

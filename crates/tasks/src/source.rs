@@ -12,6 +12,7 @@ use crate::own::OwnData;
 use crate::registry::Tasks;
 use crate::split::Split;
 use crate::task::{BuiltTask, Token, TrivialRule};
+use crate::text::TextData;
 
 /// A task or data files.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub enum Source {
     Task(Arc<BuiltTask>),
     /// The contents of data files.
     Own(Arc<OwnData>),
+    /// What the task `text` makes of a text.
+    Text(Arc<TextData>),
 }
 
 /// Why there are no examples under a name.
@@ -75,6 +78,7 @@ impl Source {
     pub fn default_sizes(&self) -> Sizes {
         match self {
             Source::Own(own) => own.file_sizes().unwrap_or_default(),
+            Source::Text(text) => text.all_sizes(),
             Source::Task(_) => Sizes::default(),
         }
     }
@@ -85,6 +89,7 @@ impl Source {
         match self {
             Source::Task(task) => Dataset::generate(task, settings, trial_seed),
             Source::Own(own) => Ok(own.dataset(settings, trial_seed)),
+            Source::Text(text) => Ok(text.dataset(settings)),
         }
     }
 
@@ -102,6 +107,7 @@ impl Source {
         match self {
             Source::Task(task) => Examples::for_step(task, settings, trial_seed, step)?.take_split(count),
             Source::Own(own) => Err(GenerateError::NotGenerated { name: own.name.clone() }),
+            Source::Text(text) => Err(GenerateError::NotGenerated { name: text.settings.spec.to_string() }),
         }
     }
 
@@ -115,6 +121,7 @@ impl Source {
         match self {
             Source::Task(task) => task.classes.len(),
             Source::Own(own) => own.classes.len(),
+            Source::Text(text) => text.names().len(),
         }
     }
 
@@ -123,6 +130,7 @@ impl Source {
         match self {
             Source::Task(task) => task.pad(),
             Source::Own(own) => own.pad(),
+            Source::Text(text) => text.pad(),
         }
     }
 
@@ -131,6 +139,7 @@ impl Source {
         match self {
             Source::Task(task) => task.length_for(settings).max(),
             Source::Own(own) => own.length(),
+            Source::Text(text) => text.length(),
         }
     }
 
@@ -138,7 +147,7 @@ impl Source {
     pub fn trivial_rules(&self) -> Vec<TrivialRule> {
         match self {
             Source::Task(task) => task.task.trivial_rules(),
-            Source::Own(_) => Vec::new(),
+            Source::Own(_) | Source::Text(_) => Vec::new(),
         }
     }
 
@@ -147,6 +156,15 @@ impl Source {
         match self {
             Source::Task(_) => &[],
             Source::Own(own) => own.notes(),
+            Source::Text(text) => text.notes(),
+        }
+    }
+
+    /// A checksum of the tokenizer, if there is one.
+    pub fn tokenizer_checksum(&self) -> Option<u64> {
+        match self {
+            Source::Text(text) => Some(text.text.tokenizer.checksum()),
+            Source::Task(_) | Source::Own(_) => None,
         }
     }
 
@@ -155,6 +173,7 @@ impl Source {
         match self {
             Source::Task(_) => None,
             Source::Own(own) => Some(own.checksum()),
+            Source::Text(text) => Some(text.text.checksum()),
         }
     }
 }

@@ -84,6 +84,8 @@ pub struct Split {
     /// The mean loss that the best possible predictor has on these questions, in nats; none where it is not known, as for data files.
     /// It is 0 if classes follow from the tokens, and the mean entropy of the targets if they are the best predictions.
     pub floor: Option<f64>,
+    /// Characters of text for each question, in the mean; none unless the examples are made of text.
+    pub characters: Option<f64>,
 }
 
 impl Split {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use semfocus_core::{Key, Stream};
+use semfocus_core::{Key, Stream, fnv_1a};
 
 use crate::error::TextError;
 
@@ -82,6 +82,21 @@ impl Corpus {
         }
         Ok(Corpus { units })
     }
+
+    /// FNV-1a of all units, of where one ends and the next begins, and of which split they are in.
+    pub fn checksum(&self) -> u64 {
+        fnv_1a(self.units.iter().flat_map(|units| bytes_of(units).chain([0xfe])))
+    }
+
+    /// FNV-1a of the units of train, from which a tokenizer is made.
+    pub fn train_checksum(&self) -> u64 {
+        fnv_1a(bytes_of(&self.units[0]))
+    }
+}
+
+/// The bytes of some units, with one after each that does not occur in UTF-8.
+fn bytes_of(units: &[String]) -> impl Iterator<Item = u8> {
+    units.iter().flat_map(|unit| unit.bytes().chain([0xff]))
 }
 
 /// The split of a document: 5 of 8 belong to train, 2 to held-out, 1 to test, as in data files of one's own.

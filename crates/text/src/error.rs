@@ -18,6 +18,8 @@ pub enum TextError {
     NotUtf8 { file: String, line: usize, byte: usize, value: u8 },
     #[error("{file} holds no text")]
     Empty { file: String },
+    #[error("`data.test_file` is set but `data.held_out_file` is not")]
+    NoHeldOutFile,
     #[error("{folder} is a folder without .txt files")]
     NoFiles { folder: String },
     #[error(
@@ -31,13 +33,13 @@ pub enum TextError {
     )]
     NoDocument { file: String, documents: usize, split: &'static str },
     #[error(
-        "a vocabulary of {asked} pieces is larger than the text allows: `{kind}` finds {found}; write -s text.vocabulary={found} or \
-         less"
+        "a vocabulary of {asked} pieces is larger than the text allows: `{kind}` finds {found}; write `vocabulary={found}` or less, \
+         as in `text:vocabulary={found}`"
     )]
     TooFewPieces { kind: &'static str, asked: usize, found: usize },
     #[error(
         "the text has {characters} different characters, and with <unk> each needs a piece of its own; write \
-         -s text.vocabulary={} or more", .characters + 1
+         `vocabulary={0}` or more, as in `text:vocabulary={0}`", .characters + 1
     )]
     TooManyCharacters { characters: usize },
     #[error(

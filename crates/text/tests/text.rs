@@ -134,19 +134,21 @@ fn vocabularies_that_do_not_fit_the_text_are_refused() {
     let message = |kind, size| Tokenizer::train(kind, Some(size), &units).unwrap_err().to_string();
     assert_eq!(
         message(Kind::Bpe, 50),
-        "a vocabulary of 50 pieces is larger than the text allows: `bpe` finds 8; write -s text.vocabulary=8 or less"
+        "a vocabulary of 50 pieces is larger than the text allows: `bpe` finds 8; write `vocabulary=8` or less, \
+         as in `text:vocabulary=8`"
     );
     assert!(Tokenizer::train(Kind::Bpe, Some(8), &units).is_ok());
     assert!(message(Kind::Unigram, 50).contains("`unigram` finds 8;"));
     assert!(message(Kind::Word, 4).contains("`word` finds 3;"));
     assert_eq!(
         message(Kind::Bpe, 4),
-        "the text has 4 different characters, and with <unk> each needs a piece of its own; write -s text.vocabulary=5 or more"
+        "the text has 4 different characters, and with <unk> each needs a piece of its own; write `vocabulary=5` or \
+         more, as in `text:vocabulary=5`"
     );
     assert!(message(Kind::Bpe, 65_536).contains("at most 65535 are possible because tokens and labels have two bytes"));
     let many: Vec<String> = (0..70_000).map(|number| format!("w{number}")).collect();
     let message = Tokenizer::train(Kind::Word, None, &many).unwrap_err().to_string();
-    assert!(message.contains("has 70001 pieces") && message.contains("smaller -s text.vocabulary"), "{message}");
+    assert!(message.contains("has 70001 pieces") && message.contains("smaller `vocabulary`"), "{message}");
 }
 
 #[test]

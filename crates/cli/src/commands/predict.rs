@@ -1,5 +1,7 @@
 //! `semfocus predict`: what a trained model answers to sequences of the user's.
 
+mod text;
+
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -27,12 +29,15 @@ pub(crate) struct Args {
     ///
     /// Tokens are written as in the data file that the model was trained with, as the symbols of its task (`semfocus list
     /// tasks`), or as token ids. Sequences are padded as in training. What follows a tab is the right answer, if the task
-    /// cannot tell.
+    /// cannot tell. For a model of the task `text`, every line is a text, and the pieces that may follow it are printed.
     #[arg(default_value = "-", hide_default_value = true)]
     file: String,
     /// Answer at every token instead of once for each sequence
     #[arg(long)]
     per_token: bool,
+    /// For the task `text`: the number of most probable pieces to print
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    top: u16,
     /// Use the model after its best epoch instead of the last
     #[arg(long)]
     best: bool,
@@ -67,7 +72,11 @@ struct Sequence {
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let folder = TrialReader::find(&args.trial)?;
     let name = if args.best { CheckpointName::Best } else { CheckpointName::Last };
-    let TrainedModel { trial, model, .. } = &TrainedModel::read(lab, &args.device.device, &folder, name)?;
+    let trained = TrainedModel::read(lab, &args.device.device, &folder, name)?;
+    if let Source::Text(data) = trained.trial.source.as_ref() {
+        return text::predict(args, &trained, data, lines(&args.file)?, out);
+    }
+    let TrainedModel { trial, model, .. } = &trained;
     let (device, language) = (args.device.device.plain(), Language::new(trial));
     let mut predictions = Vec::new();
     for (number, Sequence { tokens, given }) in (1..).zip(language.read(lines(&args.file)?)?) {
@@ -132,6 +141,9 @@ impl<'a> Language<'a> {
             Source::Own(own) => {
                 let shortest = own.iter().map(|(tokens, _)| tokens.len()).min().unwrap_or(1);
                 (own.alphabet.iter().map(String::as_str).collect(), own.classes.clone(), shortest..=own.length())
+            }
+            Source::Text(text) => {
+                (text.names().iter().map(String::as_str).collect(), text.names().to_vec(), 1..=text.length())
             }
         };
         Language { source, symbols, classes, lengths }
@@ -216,7 +228,7 @@ impl<'a> Language<'a> {
                 answers.correct_class(asked.target, task.classes.len()).map(usize::from)
             }
             Source::Own(_) if at == At::Mean => self.classes.iter().position(|class| Some(class.as_str()) == given),
-            Source::Own(_) => None,
+            Source::Own(_) | Source::Text(_) => None,
         }
     }
 }

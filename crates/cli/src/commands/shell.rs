@@ -12,6 +12,7 @@ use semfocus_core::{Metric, Scale, settings};
 use semfocus_lab::Lab;
 use semfocus_nn::Named;
 use semfocus_store::files::write_whole;
+use semfocus_tasks::text::TextInfo;
 
 use crate::help::{GROUPS, with_only};
 use crate::{Error, Exit};
@@ -83,6 +84,8 @@ fn with_names(command: Command, lab: &Lab) -> Command {
         tasks.push(task.example().to_string());
         tasks.extend(task.parameters.iter().map(|parameter| format!("{}:{}=", task.name, parameter.name)));
     }
+    tasks.push(TextInfo.name().to_owned());
+    tasks.extend(TextInfo.parameters().iter().map(|parameter| format!("{}:{}=", TextInfo.name(), parameter.name)));
     let settings: Vec<String> = settings::all()
         .iter()
         .filter(|setting| !["mechanism", "seed"].contains(&setting.path))

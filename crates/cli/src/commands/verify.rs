@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use semfocus_lab::Lab;
+use semfocus_lab::{Lab, Planner, Tokenizers};
 use semfocus_store::{Created, IndexEntry, Store, StoreError, Taken};
 use serde::Serialize;
 
@@ -97,9 +97,12 @@ fn repair(store: &Store, lab: &Lab, args: &Args) -> Result<Vec<String>, Error> {
     let locks = args.lock.locks([store.dir()])?;
     let mut repaired = store.set_damage_aside(&locks)?;
     let experiment = store.experiment()?;
-    let plan = lab.plan(&experiment)?;
+    let plan = Planner::new(lab).with_tokenizers(Tokenizers::Prepared(store.clone())).plan(&experiment)?;
     let created = Store::create(store.dir(), &experiment, &plan.index(), &locks, &mut |_| true)?;
     repaired.extend(created.into_iter().flat_map(|Created { repaired, .. }| repaired));
+    for tokenizer in plan.tokenizers() {
+        store.keep_tokenizer(&tokenizer)?;
+    }
     for trial in &plan.trials {
         let folder = store.trial(trial.id);
         // One that another process works on is in order, or will be.

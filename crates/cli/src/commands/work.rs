@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use semfocus_core::Allocation;
-use semfocus_lab::Lab;
 use semfocus_lab::jobs::{Deadline, Job, Sharing, Train, jobs};
+use semfocus_lab::{Lab, Planner, Tokenizers};
 use semfocus_store::{End, Locks, Store, StoreError};
 
 use crate::execute::{Execution, as_jobs};
@@ -134,8 +134,9 @@ impl Worker<'_> {
             other => Error::from(other),
         };
         let experiment = store.experiment().map_err(damaged)?;
-        let mut planned: HashMap<_, _> =
-            self.lab.plan(&experiment)?.trials.into_iter().map(|trial| (trial.id, trial)).collect();
+        let mut planner = Planner::new(self.lab).with_tokenizers(Tokenizers::Kept(store.clone()));
+        let plan = planner.plan(&experiment)?;
+        let mut planned: HashMap<_, _> = plan.trials.into_iter().map(|trial| (trial.id, trial)).collect();
         let (finished, mut jobs) = (store.finished(), Vec::new());
         for entry in store.index().map_err(damaged)? {
             let Some(mut trial) = planned.remove(&entry.id) else {

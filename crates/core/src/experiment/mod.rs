@@ -24,8 +24,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
+use crate::data::TEXT_TASK;
 use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
+use crate::spec::Parts;
 use crate::study;
 pub use after::After;
 use command_line::command_line;
@@ -494,6 +496,10 @@ impl Experiment {
     fn shown(&self, setting: &Setting, first: &TrialSettings, names: &dyn Names) -> String {
         let axis = self.axes().into_iter().find(|(path, _)| *path == setting.path);
         match axis.map(|(_, values)| Value::Array(values)).or_else(|| setting.get(first)) {
+            // A text has its own number of examples.
+            Some(_) if is_size(setting.path) && is_text(&first.task) && !self.is_given(setting.path) => {
+                "all".to_owned()
+            }
             Some(value) => value.to_string().replace('"', ""),
             // If no length is given, the task's default applies.
             None if setting.path == "data.length" => {
@@ -501,6 +507,14 @@ impl Experiment {
             }
             None => "none".to_owned(),
         }
+    }
+
+    /// Whether it learns from a text, and no setting says which.
+    pub fn lacks_text(&self) -> bool {
+        let is_about_text = |given: &Value| given.as_str().is_some_and(is_text);
+        let in_grid = self.axes().into_iter().filter(|(path, _)| *path == "task").flat_map(|(_, tasks)| tasks);
+        let mut tasks = self.task().cloned().into_iter().chain(in_grid);
+        tasks.any(|task| is_about_text(&task)) && !self.is_given("data.train_file")
     }
 
     /// The points of the grid; one without axes if there is no grid.
@@ -598,6 +612,16 @@ fn layers_of(experiment: &str, names: &dyn Names) -> Result<(String, Vec<Layer>)
         return Err(ExperimentError::new(message).help("write one file for each of them"));
     }
     Ok((stem, presets::with_bases(layer)?))
+}
+
+/// Whether a task is that of learning from a text.
+fn is_text(task: &str) -> bool {
+    Parts::new(task).name == TEXT_TASK
+}
+
+/// Whether a setting says how many examples a split has.
+fn is_size(path: &str) -> bool {
+    ["data.train", "data.held_out", "data.test"].contains(&path)
 }
 
 /// How the names of data files end that are experiments on their own.

@@ -49,7 +49,7 @@ pub(super) fn make_absolute(layer: &mut Layer, folder: &Path, names: &dyn Names)
 fn rebase(setting: &str, value: &mut Value, folder: &Path, names: &dyn Names) {
     let Value::String(text) = value else { return };
     let is_file = match setting {
-        "data.train_file" | "data.held_out_file" | "data.test_file" => !text.is_empty(),
+        "data.train_file" | "data.held_out_file" | "data.test_file" | "data.tokenizer_file" => !text.is_empty(),
         "task" if let Some(spelling) = names.task(text) => {
             *text = spelling;
             false

@@ -29,7 +29,7 @@ macro_rules! files {
 }
 
 /// Tasks first, then causes, then figures and tables.
-static FILES: [File; 34] = files![
+static FILES: [File; 37] = files![
     "even-pairs",
     "parity",
     "missing-duplicate",
@@ -39,6 +39,7 @@ static FILES: [File; 34] = files![
     "solve-equation",
     "listops",
     "flip-flop",
+    "text",
     "causes",
     "figure-1",
     "figure-2",
@@ -56,6 +57,8 @@ static FILES: [File; 34] = files![
     "figure-16",
     "figure-17",
     "figure-18",
+    "figure-19",
+    "figure-20",
     "figure-21",
     "figure-22",
     "figure-23",

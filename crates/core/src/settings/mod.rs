@@ -28,6 +28,8 @@ pub struct TrialSettings {
     pub data: DataSettings,
     /// Checksum of the data file, if the task is one; filled in when a trial is planned.
     pub data_checksum: Option<String>,
+    /// Checksum of the tokenizer, if the task is `text`; filled in when a trial is planned.
+    pub tokenizer_checksum: Option<String>,
     /// The model. Vocabulary, classes and pad token are those of the task and are filled in when a trial is planned.
     pub model: ModelConfig,
     /// How it is trained.
@@ -51,6 +53,8 @@ pub struct Training {
     pub evaluate_every: usize,
     /// Examples of a step.
     pub batch: usize,
+    /// Whether every pass has the training examples in an order of its own. Without, it has them in the order of the files.
+    pub shuffle: bool,
     /// Learning rate of the first step.
     pub learning_rate: f64,
     /// Factor of the learning rate after every pass over the training examples, and after every epoch if there are no
@@ -93,12 +97,14 @@ impl Default for TrialSettings {
             seed: 0,
             data: DataSettings::default(),
             data_checksum: None,
+            tokenizer_checksum: None,
             model: ModelConfig::new(0, 0),
             training: Training {
                 epochs: 100,
                 steps: None,
                 evaluate_every: 0,
                 batch: 25,
+                shuffle: true,
                 learning_rate: 0.1,
                 decay: 0.9995,
                 clip: 0.5,
@@ -177,8 +183,9 @@ impl TrialSettings {
         let default = TrialSettings::default();
         let mut text = String::new();
         for setting in all().iter().filter(|setting| setting.role == Role::Result) {
-            // Data files are identified by their contents, wherever they are.
-            let names_a_file = setting.path == "task" || setting.path.ends_with("_file");
+            // Data files are identified by their contents, wherever they are. What is made of a text is no file.
+            let is_text = self.tokenizer_checksum.is_some();
+            let names_a_file = setting.path == "task" && !is_text || setting.path.ends_with("_file");
             if names_a_file && self.data_checksum.is_some() {
                 continue;
             }
@@ -208,6 +215,10 @@ impl TrialSettings {
                     return Err((path, "this belongs to `adam` and `adamw`; `sgd` has `training.momentum`".to_owned()));
                 }
             }
+        }
+        if self.data.online && !self.training.shuffle {
+            let reason = "new examples are drawn for every step (`data.online`), so they have no order of their own";
+            return Err(("training.shuffle", reason.to_owned()));
         }
         if self.data.online && self.skip_last_example {
             let reason = "there is no last example to skip if new ones are drawn for every step (`data.online`)";

@@ -118,7 +118,8 @@ fn data() -> Vec<Setting> {
         ),
         file(
             "data.train_file",
-            "own data in separate files: the training examples, as tab-separated text, .csv or .jsonl",
+            "own data in separate files: the training examples, as tab-separated text, .csv or .jsonl; for the task `text` \
+             a text, or a folder of .txt files",
             field!(data.files.train),
         ),
         file("data.held_out_file", "own data in separate files: the held-out examples", field!(data.files.held_out)),
@@ -144,6 +145,22 @@ fn data() -> Vec<Setting> {
             |s| s.data_checksum.clone().map(Value::String),
             |s, text| {
                 s.data_checksum = Some(text.to_owned());
+                Ok(())
+            },
+        ),
+        file(
+            "data.tokenizer_file",
+            "for the task `text`: a tokenizer to use in place of a trained one, a `.model` of SentencePiece or a \
+             `tokenizer.json` of Hugging Face",
+            field!(data.tokenizer_file),
+        ),
+        text(
+            "data.tokenizer_checksum",
+            "for the task `text`: checksum of the tokenizer, filled in by the program; another tokenizer is refused",
+            "a checksum of 16 digits",
+            |s| s.tokenizer_checksum.clone().map(Value::String),
+            |s, text| {
+                s.tokenizer_checksum = Some(text.to_owned());
                 Ok(())
             },
         ),
@@ -261,6 +278,12 @@ fn training() -> Vec<Setting> {
             },
         ),
         count("training.batch", "examples per step", 1..=1_000_000, field!(training.batch)),
+        flag(
+            "training.shuffle",
+            "every pass has the training examples in another order; false for the order of the data files",
+            field!(training.shuffle),
+        )
+        .left_out_at_default(),
         number(
             "training.learning_rate",
             "learning rate at the start",

@@ -45,8 +45,8 @@ impl Measure for measurement::Evaluate {
 
     fn measure(&self, stored: &ModelRef, trained: &TrainedModel, context: &Context<'_>) -> Result<End, JobError> {
         let (TrainedModel { trial, model, epoch }, total) = (trained, self.units());
-        if let (Source::Own(own), false) = (trial.source.as_ref(), self.data.is_empty()) {
-            return Err(JobError::FixedData(own.name.clone()));
+        if !matches!(trial.source.as_ref(), Source::Task(_)) && !self.data.is_empty() {
+            return Err(JobError::FixedData(trial.entry().task));
         }
         let began = Instant::now();
         let mut settings = trial.settings.clone();

@@ -32,13 +32,14 @@ impl Prober {
             lengths: split.lengths[..samples].to_vec(),
             length: split.length,
             floor: None,
+            characters: None,
         };
         let relevant = match trial.source.as_ref() {
             Source::Task(task) => {
                 let sequences = examples.tokens.par_chunks(examples.length);
                 Some(sequences.map(|tokens| task.relevant_positions(tokens)).collect())
             }
-            Source::Own(_) => None,
+            Source::Own(_) | Source::Text(_) => None,
         };
         Prober { seed: trial.settings.seed, examples, relevant }
     }

@@ -39,6 +39,7 @@ impl Batches {
         let (pass, steps_before) = schedule.pass(step);
         let (_, order) = match order {
             Some(known) if known.0 == pass => known,
+            other if !settings.training.shuffle => other.insert((pass, (0..train.len()).collect())),
             other => other.insert((pass, self::order(settings.seed, pass, train.len()))),
         };
         let (first, end) = (steps_before * size, used(order.len(), settings));
@@ -165,5 +166,15 @@ mod tests {
         };
         assert_eq!(sorted(0..3), sorted(3..6), "another order of the same examples");
         assert_eq!(sorted(0..3).len(), 60);
+        let unshuffled = trial("full", &[&fixed[..], &["training.shuffle=false"]].concat());
+        let data = unshuffled.source.dataset(&unshuffled.settings.data, unshuffled.settings.seed).unwrap();
+        let second = &batches(&unshuffled, 4..5)[0][..25 * 12];
+        assert!(
+            second.iter().eq(data.train.tokens[25 * 12..50 * 12]
+                .iter()
+                .map(|&token| i64::from(token))
+                .collect::<Vec<_>>()
+                .iter())
+        );
     }
 }

@@ -124,6 +124,15 @@ impl Pipeline {
         self.names.clone()
     }
 
+    /// The piece for what it does not know.
+    pub(crate) fn unknown(&self) -> Option<u32> {
+        match &self.model {
+            Model::Bpe(bpe) => bpe.unknown,
+            Model::Unigram { unknown, .. } => *unknown,
+            Model::WordPiece { unknown, .. } | Model::Words { unknown } => Some(*unknown),
+        }
+    }
+
     /// The pieces of a text. Parts that were seen before are looked up in `known`.
     pub(crate) fn encode(&self, text: &str, known: &mut HashMap<String, Vec<u32>>, ids: &mut Vec<u32>) {
         let mut rest = text;

@@ -46,6 +46,14 @@ enum Form {
 }
 
 impl Format {
+    /// The end of the name of such a file.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Json => "json",
+            Format::SentencePiece => "model",
+        }
+    }
+
     /// The format that the end of a file's name says.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
@@ -78,7 +86,7 @@ impl Tokenizer {
             }
         };
         if names.len() > MAX_PIECES {
-            let help = "take a tokenizer with fewer pieces, or train one with -s text.vocabulary";
+            let help = "take a tokenizer with fewer pieces, or let the task `text` train one";
             return Err(TextError::TooManyPieces { pieces: names.len(), help });
         }
         Ok(Tokenizer { contents, names, form })
@@ -97,6 +105,23 @@ impl Tokenizer {
     /// How its pieces are written; the id of a piece is its place.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The piece for what it does not know, if it has one.
+    pub fn unknown(&self) -> Option<u16> {
+        let id = match &self.form {
+            Form::Json(pipeline) => pipeline.unknown(),
+            Form::SentencePiece(model) => Some(model.unknown()),
+        };
+        id.and_then(|id| u16::try_from(id).ok())
+    }
+
+    /// The format of its file.
+    pub fn format(&self) -> Format {
+        match &self.form {
+            Form::Json(_) => Format::Json,
+            Form::SentencePiece(_) => Format::SentencePiece,
+        }
     }
 
     /// An encoder, which remembers words that it has seen.

@@ -126,6 +126,11 @@ impl SentencePiece {
         self.pieces.iter().map(|piece| piece.text.clone()).collect()
     }
 
+    /// The piece for characters that it does not know.
+    pub(crate) fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
     /// The pieces of a text.
     pub(crate) fn encode(&self, text: &str, ids: &mut Vec<u32>) {
         let text = self.normal(text);

@@ -63,7 +63,7 @@ impl Tokenizer {
 fn train(kind: Kind, size: Option<usize>, units: &[String]) -> Result<Vec<u8>, TextError> {
     let size = size.or(kind.default_size());
     if let Some(pieces) = size.filter(|size| *size > MAX_PIECES) {
-        return Err(TextError::TooManyPieces { pieces, help: "give a smaller -s text.vocabulary" });
+        return Err(TextError::TooManyPieces { pieces, help: "give a smaller `vocabulary`" });
     }
     let model = match kind {
         Kind::Char => {
@@ -136,7 +136,7 @@ fn checked(kind: Kind, mut pieces: Vec<String>, size: Option<usize>) -> Result<V
         }
         Some(asked) => pieces.truncate(asked),
         None if pieces.len() > MAX_PIECES => {
-            let help = "give a smaller -s text.vocabulary, or take another -s text.tokenizer";
+            let help = "give a smaller `vocabulary`, or take another `tokenizer`";
             return Err(TextError::TooManyPieces { pieces: pieces.len(), help });
         }
         None => {}

@@ -7,7 +7,7 @@ use semfocus_lab::Lab;
 use semfocus_tasks::{Audit, DataSettings, Sizes};
 use serde::Serialize;
 
-use super::{Shape, find};
+use super::{FileArgs, Shape, find};
 use crate::output::emit;
 use crate::text::{paragraph, shortened};
 use crate::{Error, Exit};
@@ -21,6 +21,8 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    files: FileArgs,
     /// Number of training examples; for data files, the maximum
     #[arg(long, value_name = "N", default_value_t = Sizes::default().train)]
     train: usize,
@@ -44,8 +46,8 @@ struct Report {
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     let sizes = Sizes { train: args.train, held_out: args.held_out, test: args.test };
-    let settings = DataSettings { sizes, ..args.shape.settings() };
-    let source = find(lab, &args.task)?;
+    let settings = args.files.settings(DataSettings { sizes, ..args.shape.settings() });
+    let source = find(lab, &args.task, &settings)?;
     let audit = Audit::new(&source.dataset(&settings, args.seed)?, &source.trivial_rules());
     let report = Report { seed: args.seed, audit };
     emit(out, args.json, &report, |out| print(&report, out))

@@ -10,8 +10,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use clap::{Args as ClapArgs, Subcommand};
-use semfocus_lab::Lab;
-use semfocus_tasks::{Answers, BuiltTask, DataSettings, FileSet, Length, Question, Source, SourceError, single_label};
+use semfocus_core::TrialSettings;
+use semfocus_lab::{Lab, NoExamples, Tokenizers};
+use semfocus_tasks::{Answers, BuiltTask, DataSettings, FileSet, Length, Question, Source, TextSettings, single_label};
 use serde::Serialize;
 
 use crate::talk::say;
@@ -43,18 +44,47 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     }
 }
 
+/// Files in place of a generated data set.
+#[derive(Debug, ClapArgs)]
+struct FileArgs {
+    /// Data in separate files: the training examples; for the task `text`, a text or a folder of .txt files
+    #[arg(long, value_name = "FILE")]
+    train_file: Option<String>,
+    /// Data in separate files: the held-out examples or text
+    #[arg(long, value_name = "FILE")]
+    held_out_file: Option<String>,
+    /// Data in separate files: the test examples or text
+    #[arg(long, value_name = "FILE")]
+    test_file: Option<String>,
+    /// For the task `text`: a .model of SentencePiece or tokenizer.json of Hugging Face [default: it trains one]
+    #[arg(long, value_name = "FILE")]
+    tokenizer_file: Option<String>,
+}
+
+impl FileArgs {
+    fn settings(&self, data: DataSettings) -> DataSettings {
+        let FileArgs { train_file, held_out_file, test_file, tokenizer_file } = self;
+        let files = FileSet { train: train_file.clone(), held_out: held_out_file.clone(), test: test_file.clone() };
+        DataSettings { files, tokenizer_file: tokenizer_file.clone(), ..data }
+    }
+}
+
 /// A task, or a data file; what is to be known about how the file was read goes to standard error.
-fn find(lab: &Lab, name: &str) -> Result<Source, SourceError> {
-    let source = Source::find(name, &lab.tasks, &FileSet::default())?;
+fn find(lab: &Lab, name: &str, data: &DataSettings) -> Result<Source, NoExamples> {
+    let settings = TrialSettings { task: name.to_owned(), data: data.clone(), ..TrialSettings::default() };
+    let source = lab.source(&settings, &Tokenizers::New)?;
     source.notes().iter().for_each(|note| say!("note: {note}"));
     Ok(source)
 }
 
 /// A task. For a data file, an error that says why it cannot be used.
 fn task_only(lab: &Lab, name: &str, why: &str) -> Result<Arc<BuiltTask>, Error> {
-    match find(lab, name)? {
+    if TextSettings::is_named(name) {
+        return Err("`text` is about a text of yours, which has its examples: `semfocus data show` and `data audit` tell what they are".into());
+    }
+    match find(lab, name, &DataSettings::default())? {
         Source::Task(task) => Ok(task),
-        Source::Own(_) => Err(format!("{name} is a data file, {why}").into()),
+        Source::Own(_) | Source::Text(_) => Err(format!("{name} is a data file, {why}").into()),
     }
 }
 

@@ -5,13 +5,14 @@ use std::io::Write;
 
 use clap::Args as ClapArgs;
 use semfocus_lab::Lab;
+use semfocus_tasks::text::TextInfo;
 use semfocus_tasks::{
-    Answers, BuiltTask, DataSettings, Example, Examples, Format, GenerateError, Length, OwnData, Source, TaskInfo,
-    Writer, label, single_label,
+    Answers, BuiltTask, DataSettings, Example, Examples, Format, GenerateError, Length, OwnData, Sizes, Source,
+    TaskInfo, TextData, Writer, label, single_label,
 };
 use serde::Serialize;
 
-use super::{Answered, Shape, find};
+use super::{Answered, FileArgs, Shape, find};
 use crate::output::emit;
 use crate::screen::text_width;
 use crate::text::{paragraph, wrap};
@@ -29,6 +30,8 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    files: FileArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -57,9 +60,10 @@ struct Worked {
 }
 
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
-    match find(lab, &args.task)? {
+    match find(lab, &args.task, &args.files.settings(args.shape.settings()))? {
         Source::Task(task) => show_task(args, &task, out),
         Source::Own(data) => show_file(args, &data, out),
+        Source::Text(data) => show_text(args, &data, out),
     }
 }
 
@@ -151,6 +155,34 @@ fn show_file(args: &Args, data: &OwnData, out: &mut dyn Write) -> Result<Exit, E
         data.classes.len()
     );
     emit(out, args.json, &lesson, |out| lesson.print_title(&facts, out).and_then(|()| lesson.print_examples(out)))
+}
+
+/// The first sequences of a text, and what follows.
+fn show_text(args: &Args, data: &TextData, out: &mut dyn Write) -> Result<Exit, Error> {
+    let wanted = usize::from(args.n);
+    let all = data.all_sizes();
+    let dataset = data
+        .dataset(&DataSettings { sizes: Sizes { train: all.train, held_out: 0, test: 0 }, ..DataSettings::default() });
+    let piece = |token: u16| data.names()[usize::from(token)].as_str();
+    let examples = dataset.train.iter().zip(&dataset.train.lengths).take(wanted).map(|((tokens, asked), length)| {
+        let tokens = &tokens[..*length];
+        let next: Vec<u16> = asked.iter().map(|asked| dataset.train.questions.correct_class(asked.target)).collect();
+        let answers = Answers { questions: asked.to_vec(), distributions: Vec::new() };
+        Worked {
+            tokens: tokens.to_vec(),
+            text: tokens.iter().map(|token| piece(*token)).collect::<Vec<_>>().join(" "),
+            answers: Answered::new(&answers, dataset.classes),
+            meaning: None,
+            answer: format!("followed by {}", next.iter().map(|token| piece(*token)).collect::<Vec<_>>().join(" ")),
+            steps: Vec::new(),
+        }
+    });
+    let lesson =
+        Lesson { task: dataset.name.clone(), summary: TextInfo::SUMMARY, tests: "", examples: examples.collect() };
+    emit(out, args.json, &lesson, |out| {
+        lesson.print_title(&format!("The label is {}.", TextInfo::SUMMARY), out)?;
+        lesson.print_examples(out)
+    })
 }
 
 impl Lesson {

@@ -117,8 +117,16 @@ fn entry(
     for scale in Scale::ALL {
         let request = Request { experiment: name.to_owned(), scale: Some(scale), ..Request::default() };
         let experiment = Experiment::resolve(&request, lab)?;
-        let plan = lab.plan(&experiment)?;
-        let sharing = Sharing::trials(None, plan.trials.len());
+        // How long it takes depends on the text, which is the user's.
+        let plan = if experiment.lacks_text() { None } else { Some(lab.plan(&experiment)?) };
+        let (trials, epochs) = match &plan {
+            Some(plan) => (plan.trials.len(), plan.epochs()),
+            None => {
+                let trials = experiment.mechanisms.len() * experiment.seeds.len() * experiment.points().len();
+                (trials, trials * experiment.settings_at(&[], "full", 0)?.training.epochs)
+            }
+        };
+        let sharing = Sharing::trials(None, trials);
         let at_once = sharing.jobs.min(sharing.threads) as f64;
         let regions = experiment.after.regions.then(|| "regions".to_owned());
         let then = experiment.after.measurements.iter().map(command).chain(regions);
@@ -126,9 +134,9 @@ fn entry(
             scale,
             mechanisms: experiment.mechanisms.len(),
             seeds: experiment.seeds.len(),
-            trials: plan.trials.len(),
-            epochs: plan.epochs(),
-            seconds: estimator.as_mut().map(|estimator| estimator.trials(&plan.trials) / at_once),
+            trials,
+            epochs,
+            seconds: estimator.as_mut().zip(plan).map(|(estimator, plan)| estimator.trials(&plan.trials) / at_once),
             then: then.collect(),
         });
         let task = experiment.settings_at(&[], "full", 0)?.task;

@@ -10,6 +10,7 @@ use semfocus_core::names::nearest;
 use semfocus_core::settings::{self, Setting};
 use semfocus_lab::Lab;
 use semfocus_nn::{MechanismInfo, Named};
+use semfocus_tasks::text::TextInfo;
 use semfocus_tasks::{BuiltTask, Length, Symbol, TaskInfo};
 use serde::Serialize;
 
@@ -81,7 +82,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
             let tasks = found(text, "task", lab.tasks.examples(), words)?;
             let entries: Vec<TaskEntry> = tasks.iter().map(TaskEntry::new).collect();
             emit(out, *json, &entries, |out| {
-                tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))
+                tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))?;
+                if text.is_none() { print_text_task(out) } else { Ok(()) }
             })
         }
     }
@@ -236,6 +238,21 @@ const MOST_SYMBOLS: usize = 40;
 fn excludes_bounds(task: &BuiltTask) -> bool {
     let Length::Between(min, max) = task.task.default_length() else { return false };
     task.task.lengths(Length::Between(min, max)) != Ok(min..=max)
+}
+
+/// The task that needs a text of the user's.
+fn print_text_task(out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out, "\n{}", TextInfo.form())?;
+    let values = TextInfo.parameters().iter().map(|parameter| format!("{} {}", parameter.name, parameter.meaning));
+    let values: Vec<String> = values.collect();
+    for (head, text) in [
+        ("label", TextInfo::SUMMARY),
+        ("values", values.join("; ").as_str()),
+        ("needs", "a text of yours: `data.train_file` and `data.held_out_file`"),
+    ] {
+        paragraph(out, &format!("  {head:9}"), text)?;
+    }
+    Ok(())
 }
 
 fn print_task(index: usize, task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {

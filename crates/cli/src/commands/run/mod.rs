@@ -136,6 +136,9 @@ pub(crate) fn create(
     for repaired in repaired {
         say!("repaired: {repaired}");
     }
+    for tokenizer in &prepared.tokenizers {
+        store.keep_tokenizer(tokenizer)?;
+    }
     if let Some(source) = &prepared.source {
         store.keep_origin(&source.origin, &source.weights)?;
     }

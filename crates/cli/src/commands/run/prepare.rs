@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use semfocus_core::{Experiment, ExperimentError, Measurement, TrialId};
 use semfocus_lab::estimate::{Estimate, Estimator};
 use semfocus_lab::jobs::{Sharing, Train};
-use semfocus_lab::{Lab, OtherCode, Planner, Trial};
-use semfocus_store::{Found, IndexEntry, Store};
+use semfocus_lab::{Lab, OtherCode, Planner, Tokenizers, Trial};
+use semfocus_store::{Found, IndexEntry, Store, StoredTokenizer};
 
 use super::experiment::ExperimentArgs;
 use super::from::Source;
@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
     pub(super) data_notes: Vec<String>,
     /// The weights that its trials start with, if they were found outside its folder.
     pub(super) source: Option<Source>,
+    /// What cuts the text of its trials.
+    pub(super) tokenizers: Vec<StoredTokenizer>,
     /// `experiment.toml` as it was found.
     stored: Option<Vec<u8>>,
     pub(super) found: Found,
@@ -57,7 +59,9 @@ impl Prepared {
             source.apply(&mut request);
         }
         let mut experiment = Experiment::resolve(&request, lab)?;
-        let mut planner = Planner::new(lab);
+        let given = args.output.clone().or_else(|| args.run_folder());
+        let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
+        let mut planner = Planner::new(lab).with_tokenizers(Tokenizers::Prepared(Store::at(&dir)));
         let plan = planner.plan(&experiment)?;
         experiment.notes = lab.notes(&plan);
         let source = source.or_else(|| Source::beside(&request.experiment, &plan.trials));
@@ -65,10 +69,8 @@ impl Prepared {
             lab.check_origin(&plan.trials, &source.weights)?;
             experiment.notes.extend(source.note(&experiment.seeds));
         }
-        let given = args.output.clone().or_else(|| args.run_folder());
-        let dir = given.unwrap_or_else(|| default_folder(args, &experiment));
         let stored = Store::at(&dir).description()?;
-        let (steps_per_epoch, data_notes) = (plan.steps_per_epoch(), plan.notes());
+        let (steps_per_epoch, data_notes, tokenizers) = (plan.steps_per_epoch(), plan.notes(), plan.tokenizers());
         let sharing = Sharing::trials(at_once, plan.trials.len());
         let (mut joined, trials, kept) = joined(&experiment, plan.trials.clone(), &dir, lab, &mut planner)?;
         let (refused_code, code_notes) = other_code(&trials, &dir, args.accept_code)?;
@@ -102,6 +104,7 @@ impl Prepared {
             steps_per_epoch,
             data_notes,
             source,
+            tokenizers,
             stored,
             found,
             refused_code,
