@@ -11,6 +11,7 @@
 //! | what is measured on trained models | [`measurement`] |
 //! | what an epoch records; targets | [`metric`] |
 //! | what examples ask, and the right answers | [`question`] |
+//! | where a sequence holds what an answer has to be looked up from | [`relevant_keys`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
 //! | opening files that may come from a stranger | [`mod@file`] |
 //! | which epochs and values slices are recorded for | [`two_digits`](mod@two_digits) |
@@ -30,6 +31,7 @@ pub mod optimizer;
 pub mod origin;
 pub mod question;
 pub mod random;
+pub mod relevant_keys;
 pub mod settings;
 pub mod spec;
 pub mod study;
@@ -50,6 +52,7 @@ pub use optimizer::{LrFactors, OptimizerConfig, Rule};
 pub use origin::Origin;
 pub use question::{Answers, At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
+pub use relevant_keys::RelevantKeys;
 pub use settings::TrialSettings;
 pub use spec::{Parameter, Spec, SpecError, SpecValue, Values};
 pub use trial::{Point, TrialId};
