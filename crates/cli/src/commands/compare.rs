@@ -46,7 +46,10 @@ pub(crate) struct Args {
 pub(crate) struct GoalArgs {
     /// What counts as having learned, e.g. "heldout_accuracy >= 0.9" [default: train_accuracy >= 0.95]
     ///
-    /// A metric of epochs.csv and the value to reach: at least (>=) for accuracies, at most (<=) for losses.
+    /// A quantity and the value to reach, at least (>=) for accuracies and shares, at most (<=) for the others: train_loss,
+    /// train_accuracy, heldout_loss, heldout_accuracy; or what follows from a loss: train_ or heldout_ and perplexity, excess (above
+    /// the best possible loss) or bits_per_character; or heldout_learned, the share of the way from the loss of the class frequencies to
+    /// the best possible one.
     #[arg(long, alias = "goal", value_name = "TARGET")]
     target: Option<Goal>,
 }
