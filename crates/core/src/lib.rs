@@ -11,6 +11,7 @@
 //! | what is measured on trained models | [`measurement`] |
 //! | what an epoch records; what follows from it and the data; targets | [`metric`], [`quantity`], [`goal`] |
 //! | what examples ask, and the right answers | [`question`] |
+//! | where a sequence holds what an answer has to be looked up from | [`relevant_keys`] |
 //! | the id of a trial; the stored weights that it starts with | [`trial`], [`origin`] |
 //! | opening files that may come from a stranger | [`mod@file`] |
 //! | which epochs and values slices are recorded for | [`two_digits`](mod@two_digits) |
@@ -33,6 +34,7 @@ pub mod origin;
 pub mod quantity;
 pub mod question;
 pub mod random;
+pub mod relevant_keys;
 pub mod settings;
 pub mod spec;
 pub mod study;
@@ -56,6 +58,7 @@ pub use origin::Origin;
 pub use quantity::{DataFacts, Fact, Quantity, SplitFacts};
 pub use question::{Answers, At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
+pub use relevant_keys::RelevantKeys;
 pub use settings::TrialSettings;
 pub use spec::{Parameter, Spec, SpecError, SpecValue, Values};
 pub use trial::{Point, TrialId};

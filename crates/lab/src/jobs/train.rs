@@ -257,7 +257,7 @@ impl Job for Train {
         let total = epochs * steps;
         let done = |trainer: &Trainer| trainer.progress().epoch * steps + trainer.progress().step;
         context.emit(Event::JobStarted { done: done(&trainer), total, epoch: trainer.progress().epoch });
-        let probes = Probes::new(self, &trainer);
+        let probes = Probes::new(self, &trainer)?;
         if trainer.progress().total_steps == 0 {
             if let Some(end) = self.evaluate_untrained(&mut trainer, context)? {
                 let state = if end == End::Interrupted { State::Interrupted } else { State::Diverged };
@@ -365,10 +365,10 @@ struct Probes<'a> {
 }
 
 impl<'a> Probes<'a> {
-    fn new(job: &'a Train, trainer: &Trainer) -> Self {
+    fn new(job: &'a Train, trainer: &Trainer) -> Result<Self, JobError> {
         let Probing { every, samples } = job.trial.settings.probing;
-        let prober = (every > 0).then(|| Prober::new(&job.trial, &trainer.data().train, samples));
-        Probes { job, prober }
+        let prober = (every > 0).then(|| Prober::new(&job.trial, &trainer.data().train, samples)).transpose()?;
+        Ok(Probes { job, prober })
     }
 
     /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an
