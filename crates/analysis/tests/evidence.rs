@@ -9,7 +9,7 @@ use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, MechanismEvidence, Unit};
 use semfocus_analysis::stats::permutation_tests;
-use semfocus_core::{AnyName, DataFacts, Experiment, Metric, Request, SplitFacts, TrialSettings};
+use semfocus_core::{AnyName, DataFacts, Experiment, Goal, Metric, Request, SplitFacts, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{Session, State, Status, Store, TrialReader};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_analysis::stats::permutation_tests;
-use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
+use semfocus_core::{AnyName, Experiment, Goal, Request, TrialSettings};
 use semfocus_figure::{Background, Interval, Line, Mark, Style};
 use semfocus_fixture::{self as fixture, Fixture};
 use semfocus_report::export::{Csv, Export, JsonLines, Markdown};
