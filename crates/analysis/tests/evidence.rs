@@ -9,7 +9,7 @@ use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, MechanismEvidence, Unit};
 use semfocus_analysis::stats::permutation_tests;
-use semfocus_core::{AnyName, DataFacts, Experiment, Metric, Request, SplitFacts, TrialSettings};
+use semfocus_core::{AnyName, DataFacts, Experiment, Goal, Metric, Request, SplitFacts, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{Session, State, Status, Store, TrialReader};
 
@@ -251,7 +251,7 @@ fn other_goals_can_be_asked_for() {
         ("train_loss <= 0.05", Some(4.0)),
         ("train_accuracy >= 0.4", Some(1.0)),
     ] {
-        let evidence = Evidence::read(&store, goal.parse().unwrap()).unwrap();
+        let evidence = Evidence::read(&store, goal.parse::<Goal>().unwrap()).unwrap();
         assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_target, reached, "{goal}");
     }
 }
@@ -276,11 +276,11 @@ fn goals_on_the_way_to_the_floor_are_those_of_the_data_of_each_trial() {
     let store = store(scratch.path(), &["full"], 2, |_| {
         Some(Fixture { records: (1..=EPOCHS).map(falling).collect(), state: State::Finished, probes: Vec::new() })
     });
-    let goal = "heldout_learned >= 0.5".parse().unwrap();
+    let goal: Goal = "heldout_learned >= 0.5".parse().unwrap();
     let read = || Evidence::read(&store, goal);
     let error = read().unwrap_err().to_string();
     assert!(error.contains("the version that trained it did not write it down"), "{error}");
-    assert!(Evidence::read(&store, "heldout_perplexity <= 2".parse().unwrap()).is_ok(), "it needs nothing");
+    assert!(Evidence::read(&store, "heldout_perplexity <= 2".parse::<Goal>().unwrap()).is_ok(), "it needs nothing");
     let trials: Vec<TrialReader> = store.index().unwrap().iter().map(|entry| store.trial(entry.id)).collect();
     // Half of the way is a loss of 0.5 for one, and of 0.79 for the other.
     set_facts(&trials[0], 1.0, Some(0.0));
@@ -294,7 +294,7 @@ fn goals_on_the_way_to_the_floor_are_those_of_the_data_of_each_trial() {
     let (one, other) = (0.8, (1.2 - 0.2) / (1.2 - 0.38));
     assert!((last["heldout_learned"] - (one + other) / 2.0).abs() < 1e-9, "{last:?}");
     assert!(last.contains_key("train_perplexity") && !last.contains_key("train_excess"), "{last:?}");
-    let excess = Evidence::read(&store, "heldout_excess <= 0.31".parse().unwrap()).unwrap();
+    let excess = Evidence::read(&store, "heldout_excess <= 0.31".parse::<Goal>().unwrap()).unwrap();
     assert_eq!(times(&excess), [Some(18.0), Some(8.0)]);
     // A trial whose status is damaged is left out, which is said.
     let status = trials[1].path().join("status.json");

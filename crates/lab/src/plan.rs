@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn every_preset_makes_a_plan_at_every_scale() {
         let names: Vec<String> = presets().iter().map(|preset| preset.name.clone()).collect();
-        assert_eq!(names.len(), 9 + 3 + 3 + 6 + 5 + 3 + 4 + 4 + 10 * 4 + 2 + 5 * 4 + 4, "{names:?}");
+        assert_eq!(names.len(), 9 + 11 + 3 + 3 + 6 + 5 + 3 + 4 + 4 + 10 * 4 + 2 + 5 * 4 + 4, "{names:?}");
         let lab = Lab::standard();
         for name in &names {
             let mut epochs = Vec::new();

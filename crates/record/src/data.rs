@@ -118,12 +118,12 @@ pub(crate) fn write(
     known: &dyn Names,
 ) -> Result<RecordedRun, RecordError> {
     let path = dir.join("provenance.toml");
+    let run: RunData = store.read_all()?.into();
     let goal = match goal {
         Some(goal) => goal,
         None if path.exists() => Provenance::read(&path)?.goal().map_err(|error| RecordError::wrong(&path, error))?,
-        None => GOAL,
+        None => run.experiment.target.unwrap_or(GOAL),
     };
-    let run: RunData = store.read_all()?.into();
     let plan: Vec<TrialId> = run.trials.iter().map(|trial| trial.entry.id).collect();
     let evidence = Evidence::new(run, goal, None)?;
     if let Some(damage) = evidence.damage.first() {

@@ -191,23 +191,29 @@ fn target_of(trial: &TrialData, goal: Goal, damage: &[Damage]) -> Result<Option<
 
 impl Evidence {
     /// Reads a store, finished or not, and compares with full attention.
-    pub fn read(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
+    pub fn read(store: &Store, goal: impl Into<Option<Goal>>) -> Result<Self, EvidenceError> {
         Evidence::read_against(store, goal, None)
     }
 
     /// Reads a store, finished or not, and compares with one of its mechanisms; with full attention if none is given.
-    pub fn read_against(store: &Store, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
+    pub fn read_against(
+        store: &Store,
+        goal: impl Into<Option<Goal>>,
+        baseline: Option<&str>,
+    ) -> Result<Self, EvidenceError> {
         Evidence::new(store.read()?.into(), goal, baseline)
     }
 
     /// Reads a store with its slices, loss surfaces and sharpness, for a report.
-    pub fn read_all(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
+    pub fn read_all(store: &Store, goal: impl Into<Option<Goal>>) -> Result<Self, EvidenceError> {
         Evidence::new(store.read_all()?.into(), goal, None)
     }
 
-    /// What a run shows, compared with one of its mechanisms; with full attention if none is given.
-    pub fn new(run: RunData, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
+    /// What a run shows, compared with one of its mechanisms; with full attention if none is given. The target is `goal`, or else that of
+    /// the experiment, or else [`GOAL`].
+    pub fn new(run: RunData, goal: impl Into<Option<Goal>>, baseline: Option<&str>) -> Result<Self, EvidenceError> {
         let RunData { experiment, trials, damage } = run;
+        let goal = goal.into().or(experiment.target).unwrap_or(GOAL);
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
         for trial in trials {
             let target = target_of(&trial, goal, &damage)?;
