@@ -40,7 +40,7 @@ class Floor:
 
 QUANTITIES = ["vs eager", "vs best", "train/eval", "gemm share"]
 SHORT = ("full", "topk:5")
-TEXT = ("text", "text-tokens", "recall")
+TEXT = ("text", "text-tokens", "recall", "figure-19", "mqar")
 
 FLOORS = [
     Floor("vs eager", 2.8, "avx2", "40", SHORT, threads=1),
@@ -56,6 +56,7 @@ FLOORS = [
     *(Floor("vs best", 2.5, shape=shape) for shape in ("40", "600")),
     *(Floor("train/eval", 3.5, shape=shape, at_most=True) for shape in ("40", "600")),
     *(Floor("vs eager", 3.0, shape=shape, mechanisms=("full",)) for shape in TEXT),
+    *(Floor("vs best", 2.0, shape=shape, mechanisms=("full",)) for shape in ("figure-19", "mqar")),
     Floor("gemm share", 0.75, shape="40", mechanisms=("full",), threads=1),
     Floor("gemm share", 0.8, shape="600", mechanisms=("full",)),
     Floor("vs eager", 4.0, shape="40", mechanisms=SHORT, threads=2, step="cell"),

@@ -40,9 +40,25 @@ class Shape(NamedTuple):
     blocks: int
     vocabulary: int
     classes: int
-    width: int = 64  # of the model and of its MLPs
+    width: int = 64
     batch: int = 25
     per_token: bool = False  # a class for every token, not one for the mean
+    mlp: int | None = None  # width of the hidden layers, the model's if left out; 0 for no MLPs
+    asked: int = 0  # a class for so many tokens of a sequence, and a model as in MQAR's definition
+
+    @property
+    def hidden(self) -> int:
+        return self.width if self.mlp is None else self.mlp
+
+    @property
+    def questions(self) -> int:
+        """Of a sequence; 0 for one at the mean of its tokens."""
+        return self.length if self.per_token else self.asked
+
+    @property
+    def is_decoder(self) -> bool:
+        """Causal, learned positions, norms with scale and shift, a last norm, the head is the embedding."""
+        return self.asked > 0
 
 
 class Training(NamedTuple):
@@ -57,6 +73,8 @@ SHAPES = {
     "text": Shape(24, 8, 4096, 4096, width=32, batch=128),
     "text-tokens": Shape(24, 8, 4096, 4096, width=32, batch=128, per_token=True),
     "recall": Shape(64, 2, 8192, 8192, width=64, batch=64, per_token=True),
+    "figure-19": Shape(24, 8, 4096, 4096, width=32, batch=128, mlp=128),
+    "mqar": Shape(64, 2, 8192, 8192, width=64, batch=512, mlp=0, asked=4),
 }
 STANDARD = ["40", "600"]
 
@@ -105,15 +123,29 @@ def initial_numbers(shape: Shape, random_numbers: random.Random) -> Numbers:
         count = math.prod(sizes)
         return Array(sizes, [random_numbers.uniform(-bound, bound) for _ in range(count)])
 
-    width = shape.width
+    def norm(name: str) -> Numbers:
+        if not shape.is_decoder:
+            return {}
+        scale = [1 + x for x in uniform(0.1, width).values]
+        return {f"{name}.scale": Array((width,), scale), f"{name}.shift": uniform(0.1, width)}
+
+    width, hidden = shape.width, shape.hidden
     numbers = {"embedding": uniform(0.1, shape.vocabulary, width)}
+    if shape.is_decoder:
+        numbers["positions"] = uniform(0.1, shape.length, width)
     linear = {f"attention.{name}": (width, width) for name in ("query", "key", "value", "output")}
-    linear |= {"mlp.hidden": (width, width), "mlp.output": (width, width)}
-    for block, (name, (inputs, outputs)) in itertools.product(range(shape.blocks), linear.items()):
-        bound = 1 / math.sqrt(inputs)
-        numbers[f"blocks.{block}.{name}.weight"] = uniform(bound, inputs, outputs)
-        numbers[f"blocks.{block}.{name}.bias"] = uniform(bound, outputs)
-    numbers["classifier.weight"] = uniform(0.1, width, shape.classes)
+    if hidden:
+        linear |= {"mlp.hidden": (width, hidden), "mlp.output": (hidden, width)}
+    for block in range(shape.blocks):
+        for part in ("attention", "mlp") if hidden else ("attention",):
+            numbers |= norm(f"blocks.{block}.{part}.norm")
+        for name, (inputs, outputs) in linear.items():
+            bound = 1 / math.sqrt(inputs)
+            numbers[f"blocks.{block}.{name}.weight"] = uniform(bound, inputs, outputs)
+            numbers[f"blocks.{block}.{name}.bias"] = uniform(bound, outputs)
+    numbers |= norm("norm")
+    if not shape.is_decoder:
+        numbers["classifier.weight"] = uniform(0.1, width, shape.classes)
     numbers["classifier.bias"] = Array((shape.classes,), [0.0] * shape.classes)
     return numbers
 
@@ -137,7 +169,8 @@ def sinusoids(shape: Shape) -> list[list[float]]:
 
 class Examples(NamedTuple):
     tokens: list[list[int]]
-    labels: list[int] | list[list[int]]  # of every sequence, or of every token
+    labels: list[int] | list[list[int]]  # of every sequence, or of every token that is asked about
+    places: list[list[int]]  # of these tokens, if not all are asked about
 
 
 def random_examples(shape: Shape, count: int, random_numbers: random.Random) -> Examples:
@@ -145,15 +178,22 @@ def random_examples(shape: Shape, count: int, random_numbers: random.Random) -> 
         return [random_numbers.randrange(end) for _ in range(count)]
 
     tokens = [draw(shape.vocabulary, shape.length) for _ in range(count)]
-    if shape.per_token:
-        return Examples(tokens, [draw(shape.classes, shape.length) for _ in range(count)])
-    return Examples(tokens, draw(shape.classes, count))
+    places = [sorted(random_numbers.sample(range(shape.length), shape.asked)) for _ in tokens]
+    if shape.questions:
+        return Examples(tokens, [draw(shape.classes, shape.questions) for _ in tokens], places)
+    return Examples(tokens, draw(shape.classes, count), places)
+
+
+def rows_of_places(examples: Examples) -> list[int]:
+    """The places that are asked about, counted over all sequences in a row."""
+    length = len(examples.tokens[0])
+    return [length * row + place for row, places in enumerate(examples.places) for place in places]
 
 
 def even_pairs(shape: Shape, count: int, random_numbers: random.Random) -> Examples:
     """Uniform bits; the number of unequal neighbours is odd if the last bit is not the first."""
     bits = random_examples(shape._replace(vocabulary=2), count, random_numbers).tokens
-    return Examples(bits, [int(row[0] != row[-1]) for row in bits])
+    return Examples(bits, [int(row[0] != row[-1]) for row in bits], [[] for _ in bits])
 
 
 # --- Peers ----------------------------------------------------------------------------------------
@@ -340,7 +380,8 @@ def grid(cells: int) -> list[tuple[float, float]]:
 CHECKED_MECHANISMS = ("full", "topk:5", "banded:5", "banded:4", "block:5")
 CHECKED_SHAPES = [
     Shape(length=43, blocks=2, vocabulary=7, classes=5),
-    Shape(length=9, blocks=1, vocabulary=11, classes=70, width=32, per_token=True),
+    Shape(length=9, blocks=1, vocabulary=11, classes=70, width=32, per_token=True, mlp=48),
+    Shape(length=9, blocks=2, vocabulary=31, classes=31, width=32, mlp=0, asked=3),
 ]
 CHECKED_CLIP_NORM = 0.1
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from common import Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
+from common import Examples, Mechanism, Numbers, Peer, Shape, Training, rows_of_places, sinusoids
 
 
 def environment(instructions: str | None, threads: int) -> dict[str, str]:
@@ -40,15 +40,28 @@ class Network:
         self.gather = variant == "jax-gather"
         self.shape, self.dropout = shape, dropout
         self.kept = min(mechanism.size, shape.length) if mechanism.kind == "topk" else None
-        self.positions = jnp.array(sinusoids(shape))
+        self.positions = None if shape.is_decoder else jnp.array(sinusoids(shape))
+        self.factor = 1 if shape.is_decoder else math.sqrt(shape.width)
         mask = mechanism.mask(shape.length)
         self.mask = None if mask is None else jnp.array(mask)
+        if shape.is_decoder:  # the first queries keep fewer keys, which rules out `gather`
+            seen, self.gather = jnp.tri(shape.length, dtype=bool), False
+            self.mask = seen if mask is None else self.mask & seen
         if self.gather and mask:
             self.kept_indices = jnp.nonzero(self.mask)[1].reshape(shape.length, -1)
 
-    def logits(self, parameters: dict[str, Tensor], tokens: Tensor, key: Tensor | None) -> Tensor:
-        places = 1 + 4 * self.shape.blocks
-        keys = iter([None] * places if key is None else jax.random.split(key, places))
+    def logits(
+        self, parameters: dict[str, Tensor], tokens: Tensor, asked: Tensor, key: Tensor | None
+    ) -> Tensor:
+        """`asked` are the places that are asked about, of all tokens in a row; empty for all, or for their mean."""
+        sites = 1 + 4 * self.shape.blocks
+        keys = iter([None] * sites if key is None else jax.random.split(key, sites))
+
+        def norm(name: str, x: Tensor) -> Tensor:
+            x = normalise(x)
+            if not self.shape.is_decoder:
+                return x
+            return x * parameters[f"{name}.scale"] + parameters[f"{name}.shift"]
 
         def linear(name: str, x: Tensor) -> Tensor:
             return x @ parameters[f"{name}.weight"] + parameters[f"{name}.bias"]
@@ -65,21 +78,30 @@ class Network:
             attend = self.attend_to_kept if self.gather else self.attend_to_all
             return linear(f"{name}.output", attend(q, k, v, drop))
 
-        x = drop(parameters["embedding"][tokens] * math.sqrt(self.shape.width) + self.positions)
+        positions = parameters["positions"] if self.positions is None else self.positions
+        x = drop(parameters["embedding"][tokens] * self.factor + positions)
         for block in (f"blocks.{i}" for i in range(self.shape.blocks)):
-            x = x + drop(attention(f"{block}.attention", normalise(x)))
-            hidden = drop(linear(f"{block}.mlp.hidden", normalise(x)))
-            x = x + drop(linear(f"{block}.mlp.output", jax.nn.relu(hidden)))
-        x = x.reshape(-1, x.shape[-1]) if self.shape.per_token else x.mean(axis=1)
-        return linear("classifier", x)
+            x = x + drop(attention(f"{block}.attention", norm(f"{block}.attention.norm", x)))
+            if self.shape.hidden:
+                hidden = drop(linear(f"{block}.mlp.hidden", norm(f"{block}.mlp.norm", x)))
+                x = x + drop(linear(f"{block}.mlp.output", jax.nn.relu(hidden)))
+        if not self.shape.questions:
+            return linear("classifier", x.mean(axis=1))
+        x = x.reshape(-1, x.shape[-1])
+        if not self.shape.is_decoder:
+            return linear("classifier", x)
+        x = norm("norm", x[asked])
+        return x @ parameters["embedding"].T + parameters["classifier.bias"]
 
     def attend_to_all(self, q: Tensor, k: Tensor, v: Tensor, drop: Any) -> Tensor:
         scores = q @ k.mT / math.sqrt(self.shape.width)  # [batch, queries, keys]
         mask = self.mask
         if self.kept:
             # A threshold, the last of the best scores, would make XLA sort all of them.
-            _, indices = jax.lax.top_k(jax.lax.stop_gradient(scores), self.kept)
-            mask = jax.nn.one_hot(indices, self.shape.length, dtype=bool).any(axis=-2)
+            seen = scores if mask is None else jnp.where(mask, scores, -jnp.inf)
+            _, indices = jax.lax.top_k(jax.lax.stop_gradient(seen), self.kept)
+            kept = jax.nn.one_hot(indices, self.shape.length, dtype=bool).any(axis=-2)
+            mask = kept if mask is None else kept & mask
         if mask is not None:
             scores = jnp.where(mask, scores, -jnp.inf)
         return drop(jax.nn.softmax(scores)) @ v
@@ -107,6 +129,9 @@ def losses(logits: Tensor, labels: Tensor) -> Tensor:
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
 
 
+Batch = tuple[Tensor, Tensor, Tensor]  # tokens, places that are asked about, labels
+
+
 class Model:
     def __init__(
         self, variant: str, mechanism: Mechanism, shape: Shape, numbers: Numbers, training: Training
@@ -115,39 +140,43 @@ class Model:
         self.values = as_tensors(numbers)
         self.key = jax.random.key(1)
 
-        def loss(parameters, key, tokens, labels):
-            return losses(network.logits(parameters, tokens, key), labels).mean()
+        def loss(parameters, key, tokens, asked, labels):
+            return losses(network.logits(parameters, tokens, asked, key), labels).mean()
 
-        def train(parameters, key, tokens, labels):
+        def train(parameters, key, tokens, asked, labels):
             key, used = jax.random.split(key)
-            gradients = jax.grad(loss)(parameters, used, tokens, labels)
+            gradients = jax.grad(loss)(parameters, used, tokens, asked, labels)
             norm = jnp.sqrt(sum((gradient**2).sum() for gradient in gradients.values()))
             rate = training.learning_rate * jnp.minimum(1, training.clip_norm / (norm + 1e-6))
             return {name: w - rate * gradients[name] for name, w in parameters.items()}, key
 
-        def score(parameters, tokens, labels):
-            logits = network.logits(parameters, tokens, None)
+        def forward(parameters, tokens, asked):
+            return network.logits(parameters, tokens, asked, None)
+
+        def score(parameters, tokens, asked, labels):
+            logits = forward(parameters, tokens, asked)
             return losses(logits, labels).sum(), (logits.argmax(-1) == labels).sum()
 
         def move(centre, first, second, x, y):
             return {name: w + x * first[name] + y * second[name] for name, w in centre.items()}
 
         self.train_step = jax.jit(train, donate_argnums=(0, 1))
-        self.forward = jax.jit(lambda parameters, tokens: network.logits(parameters, tokens, None))
+        self.forward = jax.jit(forward)
         self.scores = jax.jit(score)
         self.moved = jax.jit(move)
 
-    def batch(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        return jnp.array(examples.tokens), jnp.array(examples.labels).ravel()
+    def batch(self, examples: Examples) -> Batch:
+        asked = jnp.array(rows_of_places(examples), dtype=int)
+        return jnp.array(examples.tokens), asked, jnp.array(examples.labels).ravel()
 
-    def train(self, batch: tuple[Tensor, Tensor]) -> None:
+    def train(self, batch: Batch) -> None:
         self.values, self.key = self.train_step(self.values, self.key, *batch)
         jax.block_until_ready(self.values)
 
-    def evaluate(self, batch: tuple[Tensor, Tensor]) -> None:
-        self.forward(self.values, batch[0]).block_until_ready()
+    def evaluate(self, batch: Batch) -> None:
+        self.forward(self.values, *batch[:2]).block_until_ready()
 
-    def score(self, batch: tuple[Tensor, Tensor]) -> tuple[float, int]:
+    def score(self, batch: Batch) -> tuple[float, int]:
         loss, correct = self.scores(self.values, *batch)
         return loss.item(), correct.item()
 

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from common import Examples, Mechanism, Numbers, Peer, Shape, Training, sinusoids
+from common import Examples, Mechanism, Numbers, Peer, Shape, Training, rows_of_places, sinusoids
 
 ALL = ["full", "topk", "banded", "block"]
 FIXED_COUNT = ["topk", "banded"]  # every query keeps the same number of keys, and not all
@@ -56,7 +56,12 @@ class Attention(nn.Module):
         self.scale = 1 / math.sqrt(width)
         self.dropout = dropout
         mask = mechanism.mask(shape.length)
-        self.register_buffer("mask", None if mask is None else torch.tensor(mask))
+        mask = None if mask is None else torch.tensor(mask)
+        self.is_causal = shape.is_decoder
+        if self.is_causal:
+            seen = torch.ones(shape.length, shape.length, dtype=torch.bool).tril()
+            mask = seen if mask is None else mask & seen
+        self.register_buffer("mask", mask)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.output(self.attend(self.query(x), self.key(x), self.value(x)))
@@ -67,8 +72,10 @@ class Attention(nn.Module):
     def kept_keys(self, scores: Tensor) -> Tensor | None:
         if not self.by_score:
             return self.mask
-        indices = scores.topk(self.kept, dim=-1, sorted=False).indices
-        return torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, indices, True)
+        seen = scores if self.mask is None else scores.masked_fill(~self.mask, -math.inf)
+        indices = seen.topk(self.kept, dim=-1, sorted=False).indices
+        kept = torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, indices, True)
+        return kept if self.mask is None else kept & self.mask
 
     def drop(self, weights: Tensor) -> Tensor:
         return F.dropout(weights, self.dropout, self.training)
@@ -104,10 +111,12 @@ class GatherAttention(Attention):
 
     def __init__(self, mechanism: Mechanism, shape: Shape, dropout: float) -> None:
         super().__init__(mechanism, shape, dropout)
-        if self.mask is not None:
+        if self.mask is not None and not self.is_causal:
             self.register_buffer("kept_indices", self.mask.nonzero()[:, 1].view(shape.length, -1))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.is_causal:  # the first queries keep fewer keys
+            return EagerAttention.attend(self, q, k, v)
         if self.by_score:
             scores = q @ k.transpose(-1, -2) * self.scale
             scores, indices = scores.topk(self.kept, dim=-1, sorted=False)
@@ -128,26 +137,44 @@ class GatherAttention(Attention):
 ATTENTION = {"eager": EagerAttention, "sdpa": SdpaAttention, "gather": GatherAttention}
 
 
-class Mlp(nn.Module):
-    def __init__(self, width: int, dropout: float) -> None:
+class Norm(nn.Module):
+    """A layer norm, in decoders with scale and shift."""
+
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.hidden, self.output = nn.Linear(width, width), nn.Linear(width, width)
+        self.width = (shape.width,)
+        if shape.is_decoder:
+            self.scale, self.shift = (nn.Parameter(torch.empty(shape.width)) for _ in range(2))
+        else:
+            self.scale = self.shift = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.width, self.scale, self.shift)
+
+
+class Mlp(nn.Module):
+    def __init__(self, shape: Shape, dropout: float) -> None:
+        super().__init__()
+        self.norm = Norm(shape)
+        self.hidden = nn.Linear(shape.width, shape.hidden)
+        self.output = nn.Linear(shape.hidden, shape.width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.output(F.relu(self.dropout(self.hidden(x))))
+        return self.output(F.relu(self.dropout(self.hidden(self.norm(x)))))
 
 
 class Block(nn.Module):
-    def __init__(self, attention: Attention, width: int, dropout: float) -> None:
+    def __init__(self, attention: Attention, shape: Shape, dropout: float) -> None:
         super().__init__()
-        self.attention, self.mlp = attention, Mlp(width, dropout)
-        self.width = (width,)
+        self.attention = attention
+        self.attention.norm = Norm(shape)
+        self.mlp = Mlp(shape, dropout) if shape.hidden else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.dropout(self.attention(F.layer_norm(x, self.width)))
-        return x + self.dropout(self.mlp(F.layer_norm(x, self.width)))
+        x = x + self.dropout(self.attention(self.attention.norm(x)))
+        return x if self.mlp is None else x + self.dropout(self.mlp(x))
 
 
 class Classifier(nn.Module):
@@ -155,22 +182,38 @@ class Classifier(nn.Module):
         super().__init__()
         make_attention = ATTENTION[attention]
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
-        self.register_buffer("positions", torch.tensor(sinusoids(shape)))
+        if shape.is_decoder:
+            self.positions = nn.Parameter(torch.empty(shape.length, shape.width))
+        else:
+            self.register_buffer("positions", torch.tensor(sinusoids(shape)))
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.Sequential(
             *(
-                Block(make_attention(mechanism, shape, dropout), shape.width, dropout)
+                Block(make_attention(mechanism, shape, dropout), shape, dropout)
                 for _ in range(shape.blocks)
             )
         )
+        self.norm = Norm(shape) if shape.is_decoder else nn.Identity()
         self.classifier = nn.Linear(shape.width, shape.classes)
+        if shape.is_decoder:
+            self.classifier.weight = self.embedding.weight
+        self.factor = 1 if shape.is_decoder else math.sqrt(shape.width)
         self.shape = shape
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """[batch, classes], or [batch · length, classes] with a class for every token."""
-        x = self.embedding(tokens) * math.sqrt(self.shape.width) + self.positions
+    def forward(self, tokens: Tensor, places: Tensor | None) -> Tensor:
+        """[batch, classes], or [questions, classes] if `places` are asked about, of all tokens in a row, or all tokens."""
+        x = self.embedding(tokens) * self.factor + self.positions
         x = self.blocks(self.dropout(x))
-        return self.classifier(x.flatten(0, 1) if self.shape.per_token else x.mean(dim=1))
+        if places is not None:
+            x = x.flatten(0, 1)[places]
+        elif self.shape.per_token:
+            x = x.flatten(0, 1)
+        else:
+            x = x.mean(dim=1)
+        return self.classifier(self.norm(x))
+
+
+Batch = tuple[Tensor, Tensor | None, Tensor]  # tokens, places that are asked about, labels
 
 
 class Model:
@@ -200,25 +243,28 @@ class Model:
 
         return [(parameter, tensor(name)) for name, parameter in self.named.items()]
 
-    def batch(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        return torch.tensor(examples.tokens), torch.tensor(examples.labels).flatten()
+    def batch(self, examples: Examples) -> Batch:
+        tokens = torch.tensor(examples.tokens)
+        places = rows_of_places(examples)
+        places = torch.tensor(places) if places else None
+        return tokens, places, torch.tensor(examples.labels).flatten()
 
-    def train(self, batch: tuple[Tensor, Tensor]) -> None:
-        tokens, labels = batch
+    def train(self, batch: Batch) -> None:
+        tokens, places, labels = batch
         self.network.train()
         self.optimiser.zero_grad()
-        F.cross_entropy(self.forward(tokens), labels).backward()
+        F.cross_entropy(self.forward(tokens, places), labels).backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), self.clip_norm)
         self.optimiser.step()
 
     @torch.inference_mode()
-    def evaluate(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+    def evaluate(self, batch: Batch) -> Tensor:
         self.network.eval()
-        return self.forward(batch[0])
+        return self.forward(*batch[:2])
 
     @torch.inference_mode()
-    def score(self, batch: tuple[Tensor, Tensor]) -> tuple[float, int]:
-        logits, labels = self.evaluate(batch), batch[1]
+    def score(self, batch: Batch) -> tuple[float, int]:
+        logits, labels = self.evaluate(batch), batch[2]
         loss = F.cross_entropy(logits, labels, reduction="sum").item()
         return loss, (logits.argmax(-1) == labels).sum().item()
 
@@ -242,7 +288,7 @@ class Model:
 
 def as_stored(name: str, tensor: Tensor) -> Tensor:
     """PyTorch's linear layers keep the transpose; applied twice, this gives the original."""
-    return tensor.T if tensor.dim() == 2 and name != "embedding" else tensor
+    return tensor.T if tensor.dim() == 2 and name.endswith(".weight") else tensor
 
 
 def uses() -> dict[str, Any]:

@@ -1,11 +1,11 @@
 //! How a run stands: the number of trials in each state, the time that is left, and each trial with its progress. It is kept up to
 //! date with the changes that a [`Follower`] finds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use semfocus_core::study::seed_name;
 use semfocus_core::time_left::{probable_end, time_side_by_side};
-use semfocus_core::{EpochRecord, Metric, Point, TrialId};
+use semfocus_core::{DataFacts, EpochRecord, Metric, Metrics, Point, Quantity, TrialId};
 use semfocus_store::{
     Change, Damage, Event, Follower, Holder, IndexEntry, JobKind, State, Status, StoreError, StoredTrial, TrialData,
 };
@@ -69,6 +69,8 @@ pub struct TrialOverview {
     pub train_accuracy: Option<f64>,
     /// Held-out accuracy after the last epoch.
     pub heldout_accuracy: Option<f64>,
+    /// Losses, accuracies and what follows from them and the data, after the last epoch.
+    pub last: BTreeMap<&'static str, f64>,
     /// Of a running trial: steps of all epochs that are done, as last reported.
     pub steps_done: Option<usize>,
     /// Of a running trial: steps of all epochs.
@@ -85,6 +87,9 @@ pub struct TrialOverview {
     pub origin: Option<String>,
     /// What ended it, if something did.
     pub message: Option<String>,
+    /// What the last epoch recorded.
+    #[serde(skip)]
+    metrics: Option<Metrics>,
     /// Seconds of each epoch.
     #[serde(skip)]
     seconds: Vec<f64>,
@@ -215,6 +220,7 @@ impl TrialOverview {
             epochs: entry.epochs,
             train_accuracy: None,
             heldout_accuracy: None,
+            last: BTreeMap::new(),
             steps_done: None,
             steps: None,
             step_loss: None,
@@ -223,6 +229,7 @@ impl TrialOverview {
             updated: None,
             origin: None,
             message: None,
+            metrics: None,
             seconds: Vec::new(),
             at_once: None,
             damage: Vec::new(),
@@ -248,6 +255,7 @@ impl TrialOverview {
         let accuracy = |metric| Some(last.metrics[metric]);
         (self.train_accuracy, self.heldout_accuracy) =
             (accuracy(Metric::TrainAccuracy), accuracy(Metric::HeldoutAccuracy));
+        self.metrics = Some(last.metrics);
     }
 
     fn set_state(&mut self, state: State, status: Option<&Status>, holder: Option<Holder>) {
@@ -257,6 +265,8 @@ impl TrialOverview {
         self.host = holder.map(|holder| holder.host().to_owned());
         self.updated = status.map(|status| status.updated.clone());
         self.message = status.and_then(|status| status.message.clone());
+        let facts: DataFacts = status.and_then(|status| status.facts).unwrap_or_default();
+        self.last = self.metrics.map(|metrics| Quantity::all_values(&metrics, &facts)).unwrap_or_default();
         if state != State::Running {
             (self.steps_done, self.steps, self.step_loss) = (None, None, None);
         }

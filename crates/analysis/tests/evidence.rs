@@ -9,9 +9,9 @@ use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning};
 use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, MechanismEvidence, Unit};
 use semfocus_analysis::stats::permutation_tests;
-use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
+use semfocus_core::{AnyName, DataFacts, Experiment, Goal, Metric, Request, SplitFacts, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
-use semfocus_store::{Session, State, Store, TrialReader};
+use semfocus_store::{Session, State, Status, Store, TrialReader};
 
 const EPOCHS: usize = 20;
 
@@ -251,9 +251,64 @@ fn other_goals_can_be_asked_for() {
         ("train_loss <= 0.05", Some(4.0)),
         ("train_accuracy >= 0.4", Some(1.0)),
     ] {
-        let evidence = Evidence::read(&store, goal.parse().unwrap()).unwrap();
+        let evidence = Evidence::read(&store, goal.parse::<Goal>().unwrap()).unwrap();
         assert_eq!(mechanism(&evidence, "topk:5").median_epochs_to_target, reached, "{goal}");
     }
+}
+
+/// Writes down what is known of the held-out split of a trial.
+fn set_facts(trial: &TrialReader, unigram: f64, floor: Option<f64>) {
+    let held_out = SplitFacts { unigram: Some(unigram), floor, characters: None };
+    let lease = fixture::lease(trial.path()).unwrap();
+    let status = trial.status().unwrap().unwrap();
+    let facts = Some(DataFacts { held_out, ..DataFacts::default() });
+    trial.writer(&lease).write_status(&Status { facts, ..status }).unwrap();
+}
+
+#[test]
+fn goals_on_the_way_to_the_floor_are_those_of_the_data_of_each_trial() {
+    let scratch = Scratch::new("evidence-facts");
+    let falling = |epoch: usize| {
+        let mut record = fixture::jump(epoch, None, 0.5);
+        record.metrics[Metric::HeldoutLoss] = 1.0 - 0.04 * epoch as f64;
+        record
+    };
+    let store = store(scratch.path(), &["full"], 2, |_| {
+        Some(Fixture { records: (1..=EPOCHS).map(falling).collect(), state: State::Finished, probes: Vec::new() })
+    });
+    let goal: Goal = "heldout_learned >= 0.5".parse().unwrap();
+    let read = || Evidence::read(&store, goal);
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("the version that trained it did not write it down"), "{error}");
+    assert!(Evidence::read(&store, "heldout_perplexity <= 2".parse::<Goal>().unwrap()).is_ok(), "it needs nothing");
+    let trials: Vec<TrialReader> = store.index().unwrap().iter().map(|entry| store.trial(entry.id)).collect();
+    // Half of the way is a loss of 0.5 for one, and of 0.79 for the other.
+    set_facts(&trials[0], 1.0, Some(0.0));
+    set_facts(&trials[1], 1.2, Some(0.38));
+    let times = |evidence: &Evidence| -> Vec<Option<f64>> {
+        evidence.trials().map(|observed| Some(observed.measures?.time_to_target.time)).collect()
+    };
+    let evidence = read().unwrap();
+    assert_eq!(times(&evidence), [Some(13.0), Some(6.0)]);
+    let last = &mechanism(&evidence, "full").last;
+    let (one, other) = (0.8, (1.2 - 0.2) / (1.2 - 0.38));
+    assert!((last["heldout_learned"] - (one + other) / 2.0).abs() < 1e-9, "{last:?}");
+    assert!(last.contains_key("train_perplexity") && !last.contains_key("train_excess"), "{last:?}");
+    let excess = Evidence::read(&store, "heldout_excess <= 0.31".parse::<Goal>().unwrap()).unwrap();
+    assert_eq!(times(&excess), [Some(18.0), Some(8.0)]);
+    // A trial whose status is damaged is left out, which is said.
+    let status = trials[1].path().join("status.json");
+    let text = std::fs::read_to_string(&status).unwrap();
+    std::fs::write(&status, text.replace("1.2", "1.3")).unwrap();
+    let left = read().unwrap();
+    assert_eq!((times(&left), left.damage.len()), (vec![Some(13.0), None], 1));
+    std::fs::write(&status, text).unwrap();
+    set_facts(&trials[1], 1.2, None);
+    let error = read().unwrap_err().to_string();
+    assert!(
+        error.contains("needs the loss of the best possible predictor") && error.contains("do not have it"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::evidence::verdict::Generalisation;
 use semfocus_analysis::evidence::{GOAL, Measures, Observed, PointEvidence};
 use semfocus_core::question::{At, Question, Questions, Target};
-use semfocus_core::{AnyName, Experiment, Metric, Request};
+use semfocus_core::{AnyName, DataFacts, Experiment, Metric, Request, Threshold};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{Asked, State, TrialData};
 
@@ -55,6 +55,10 @@ enum Unit {
 }
 
 /// A finished trial in which these sequences were answered correctly and the others were not.
+fn target() -> Threshold {
+    GOAL.threshold(&DataFacts::default()).unwrap()
+}
+
 fn observed(
     unit: Unit,
     mechanism: &str,
@@ -73,7 +77,7 @@ fn observed(
     let asked = Asked::from(questions);
     let independent = if unit == Unit::Sequence { asked.independent } else { asked.answers };
     trial.held_out = Some(independent);
-    let measures = Measures::new(&trial, GOAL);
+    let measures = Measures::new(&trial, target());
     Observed { trial, measures }
 }
 
@@ -157,8 +161,8 @@ fn in_classification_nothing_changes() {
     let questions = Questions::classification(vec![0; 2000]);
     assert_eq!(Asked::from(&questions), Asked { sequences: 2000, answers: 2000, independent: 2000, distinct: None });
     let mut trial = TEMPLATE.clone();
-    let before = Measures::new(&trial, GOAL).unwrap();
+    let before = Measures::new(&trial, target()).unwrap();
     let held_out = trial.settings.as_ref().unwrap().data.sizes.held_out;
     trial.held_out = Some(Asked::from(&Questions::classification(vec![0; held_out])).independent);
-    assert_eq!(Measures::new(&trial, GOAL).unwrap(), before);
+    assert_eq!(Measures::new(&trial, target()).unwrap(), before);
 }

@@ -62,7 +62,7 @@ fn measure(args: &Args, lab: &Lab, mechanism: &str) -> Result<Case, Error> {
     let model = Encoder::new(settings.model.clone(), attention, settings.seed, &Device::cpu().plain())?;
     eprintln!("probing {mechanism} …");
     let began = Instant::now();
-    let prober = Prober::new(&trial, &data.train, args.samples as usize);
+    let prober = Prober::new(&trial, &data.train, args.samples as usize)?;
     let relevance_seconds = began.elapsed().as_secs_f64();
     let record = prober.measure(&model, 0, None);
     Ok(Case {

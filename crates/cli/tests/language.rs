@@ -76,6 +76,10 @@ fn a_run_makes_its_tokenizer_once_and_workers_read_it() {
         assert_eq!(data["tokenizer_checksum"].as_str(), name.split_once('-').map(|(_, checksum)| checksum));
         assert_eq!((data["train"].as_integer(), data["held_out"].as_integer()), (Some(300), Some(80)));
         assert_eq!(epochs(&trial).len(), 2, "the untrained model and one epoch");
+        let status = std::fs::read_to_string(trial.join("status.json")).unwrap();
+        let facts = serde_json::from_str::<serde_json::Value>(&status).unwrap()["facts"].clone();
+        let characters = ["train", "held_out"].map(|split| facts[split]["characters"].as_f64().unwrap());
+        assert!(characters.iter().all(|characters| (1.0..5.0).contains(characters)), "{facts}");
     }
     // The same again in another folder: the same bytes.
     assert_eq!(run(&scratch, "again", &["--epochs", "1", "--quiet"]).code, 0);

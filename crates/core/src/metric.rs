@@ -1,15 +1,10 @@
-//! What every epoch records, and targets: a metric and the value it is to reach. A trial may end early at a target, and
-//! comparisons ask when it was reached.
+//! What every epoch records.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::{Index, IndexMut, RangeInclusive};
-use std::str::FromStr;
 
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::names::nearest;
 
 /// Loss and accuracy over some examples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,62 +176,6 @@ pub struct EpochRecord {
     pub steps: u64,
 }
 
-/// A target such as `train_accuracy >= 0.99` or `heldout_loss <= 0.1`: accuracies rise to it, losses fall to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Goal {
-    /// What is measured.
-    pub metric: Metric,
-    /// The value to reach.
-    pub value: f64,
-}
-
-impl Goal {
-    /// Whether more is better.
-    fn rises(&self) -> bool {
-        self.metric.info().better == Some(Better::Higher)
-    }
-
-    /// Whether an epoch reached the target.
-    pub fn is_reached(&self, metrics: &Metrics) -> bool {
-        let value = metrics[self.metric];
-        if self.rises() { value >= self.value } else { value <= self.value }
-    }
-}
-
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.metric.name(), if self.rises() { ">=" } else { "<=" }, self.value)
-    }
-}
-
-impl FromStr for Goal {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let example = "write for instance `train_accuracy >= 0.99` or `heldout_loss <= 0.1`";
-        let wrong = || format!("`{text}` is not a target; {example}");
-        let (name, is_at_least, value) = match (text.split_once(">="), text.split_once("<=")) {
-            (Some((name, value)), None) => (name.trim(), true, value.trim()),
-            (None, Some((name, value))) => (name.trim(), false, value.trim()),
-            _ => return Err(wrong()),
-        };
-        let info = Metric::of_quality().find(|info| info.name == name).ok_or_else(|| {
-            let names: Vec<&str> = Metric::of_quality().map(|info| info.name).collect();
-            let hint =
-                nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
-            format!("there is no metric `{name}`; {hint}the metrics are {}", names.join(", "))
-        })?;
-        if (info.better == Some(Better::Higher)) != is_at_least {
-            return Err(format!("accuracies rise and losses fall: {example}"));
-        }
-        let value: f64 = value.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(wrong)?;
-        if info.is_share && !info.range.contains(&value) {
-            return Err(format!("an accuracy is a fraction from 0 to 1, got {value}"));
-        }
-        Ok(Goal { metric: info.metric, value })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,30 +204,5 @@ mod tests {
         for (place, info) in METRICS.iter().enumerate() {
             assert_eq!((info.metric as usize, info.metric.name()), (place, info.name));
         }
-    }
-
-    #[test]
-    fn goals_are_read_and_reached() {
-        let goal: Goal = "train_accuracy>=0.95".parse().unwrap();
-        assert_eq!(goal.to_string(), "train_accuracy >= 0.95");
-        assert!(goal.is_reached(&record(0.95, 1.0)) && !goal.is_reached(&record(0.949, 0.0)));
-        let goal: Goal = "train_loss <= 0.1".parse().unwrap();
-        assert!(goal.is_reached(&record(0.0, 0.1)) && !goal.is_reached(&record(1.0, 0.11)));
-        assert!(!goal.is_reached(&record(1.0, f64::NAN)));
-    }
-
-    #[test]
-    fn senseless_goals_are_refused() {
-        let message = |text: &str| text.parse::<Goal>().unwrap_err();
-        assert!(message("train_acuracy >= 0.9").contains("did you mean `train_accuracy`?"));
-        assert!(message("train_accuracy <= 0.9").contains("accuracies rise"));
-        assert!(message("train_accuracy >= 95").contains("from 0 to 1"));
-        assert_eq!(
-            message("speed >= 0.9"),
-            "there is no metric `speed`; the metrics are train_loss, train_accuracy, heldout_loss, heldout_accuracy"
-        );
-        assert!(message("grad_norm <= 1").contains("there is no metric `grad_norm`"));
-        assert!(message("soon").contains("is not a target"));
-        assert!(message("train_loss <= nan").contains("is not a target"));
     }
 }

@@ -63,7 +63,7 @@ fn every_preset_says_what_it_expects() {
         let experiment = Experiment::resolve(&request, &AnyName).unwrap();
         // Figures and tables about models or the theory are not about speed.
         let is_about_speed = experiment.after.measurements.is_empty() && !experiment.after.regions;
-        let expects_speed = experiment.expectations().any(|e| e.to_string() == "topk:5 faster");
+        let expects_speed = experiment.expectations().any(|e| e.mechanism == "topk:5");
         assert_eq!(expects_speed, is_about_speed, "{}", preset.name);
         assert!(experiment.changed.is_empty());
     }

@@ -34,7 +34,7 @@ pub use linear::{LinearGradient, LinearView};
 pub use memory::keep_freed_memory;
 pub use mlp::{MlpGradients, MlpKernel, MlpSaved};
 pub use selection::{KeptKeys, Row, RowRule, RuleScores, Selection};
-pub use semfocus_core::{Activation, Key, Visibility};
+pub use semfocus_core::{Activation, Key, RelevantKeys, Visibility};
 pub use simd::{INSTRUCTIONS, InstructionSet};
 pub use topk::TopKRule;
 pub use training::{Training, TrainingGradients};

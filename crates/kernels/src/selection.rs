@@ -71,7 +71,8 @@ pub struct Row<'a> {
     pub scores: &'a [f32],
     /// Token ids of the sequence.
     pub tokens: &'a [usize],
-    /// The positions that the label of the sequence depends on, ascending, if they are known.
+    /// The positions that the answer to the question at this query has to be looked up from, or that the label of the sequence depends on,
+    /// ascending; none if nothing is known about the query.
     pub relevant: Option<&'a [u32]>,
 }
 

@@ -263,6 +263,16 @@ impl<'a> Planner<'a> {
             settings.training.epochs =
                 whole_epochs(steps, per_epoch).map_err(|wrong| experiment.error("training.steps", wrong))?;
         }
+        if settings.training.rate.depends_on_length() {
+            // From here on it is part of what determines the results.
+            let per_epoch = Schedule::new(&settings, sizes.train).steps_per_epoch;
+            settings.training.rate.steps = Some(settings.training.epochs * per_epoch);
+            settings.check().map_err(|(path, wrong)| experiment.error(path, wrong))?;
+        }
+        if let Some(goal) = settings.training.stop_when {
+            let known = goal.check(|fact| source.has(fact));
+            known.map_err(|unknown| experiment.error("training.stop_when", unknown.to_string()))?;
+        }
         settings.model.validate().map_err(|wrong| ExperimentError::new(format!("the model: {wrong}")))?;
         if let Some(reason) = refusal(&source, &attention) {
             return Err(experiment.error("task", reason));
@@ -415,7 +425,7 @@ mod tests {
     #[test]
     fn every_preset_makes_a_plan_at_every_scale() {
         let names: Vec<String> = presets().iter().map(|preset| preset.name.clone()).collect();
-        assert_eq!(names.len(), 9 + 3 + 3 + 6 + 5 + 3 + 4 + 4 + 10 * 4 + 2 + 5 * 4 + 4 + 1 + 4 + 3, "{names:?}");
+        assert_eq!(names.len(), 9 + 11 + 1 + 3 + 3 + 6 + 5 + 3 + 4 + 4 + 10 * 4 + 2 + 4 + 3 + 5 * 4 + 4, "{names:?}");
         let (lab, text) = (Lab::standard(), text("presets", 12_000));
         for name in &names {
             let mut epochs = Vec::new();

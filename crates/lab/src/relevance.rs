@@ -3,34 +3,45 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use semfocus_nn::{Attention, Relevance};
+use semfocus_nn::{Attention, Relevance, RelevantKeys};
 use semfocus_tasks::{BuiltTask, Source, Token};
 
 use crate::TrialAttention;
 
-/// Sequences whose positions are remembered at most: training sets are smaller, and new sequences never end.
-const MAX_REMEMBERED: usize = 100_000;
+/// Tokens and keys that are remembered at most, 64 to 128 MiB: most training sets have fewer, and new sequences never end.
+const MAX_REMEMBERED: usize = 1 << 25;
 
 /// Asks a task, and remembers the answers: the same examples come again in every epoch.
 #[derive(Debug)]
 struct TaskRelevance {
     task: Arc<BuiltTask>,
-    remembered: Mutex<HashMap<Vec<Token>, Vec<u32>>>,
+    remembered: Mutex<Remembered>,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    keys: HashMap<Vec<Token>, Arc<RelevantKeys>>,
+    /// Tokens and keys so far.
+    size: usize,
 }
 
 impl Relevance for TaskRelevance {
-    fn positions(&self, tokens: &[usize]) -> Vec<u32> {
+    /// # Panics
+    /// If the task is wrongly defined.
+    fn keys(&self, tokens: &[usize]) -> Arc<RelevantKeys> {
         let tokens: Vec<Token> = tokens.iter().map(|&token| token as Token).collect();
         let remembered = || self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(positions) = remembered().get(&tokens) {
-            return positions.clone();
+        if let Some(keys) = remembered().keys.get(&tokens) {
+            return keys.clone();
         }
-        let positions: Vec<u32> = self.task.relevant_positions(&tokens).iter().map(|&place| place as u32).collect();
+        let keys = Arc::new(self.task.relevant_keys(&tokens).unwrap_or_else(|error| panic!("{error}")));
         let mut remembered = remembered();
-        if remembered.len() < MAX_REMEMBERED {
-            remembered.insert(tokens, positions.clone());
+        let size = remembered.size + tokens.len() + keys.size();
+        if size <= MAX_REMEMBERED {
+            remembered.size = size;
+            remembered.keys.insert(tokens, keys.clone());
         }
-        positions
+        keys
     }
 }
 

@@ -1,9 +1,12 @@
 //! Probes against a slow reference: the definition in double precision, exact quantiles, every score stored.
 
+use std::sync::Arc;
+
 use burn::tensor::{Device, Tensor};
 use semfocus_analysis::theory::lipschitz::Profile;
 use semfocus_core::{Experiment, Request, TrialSettings};
 use semfocus_lab::probing::Prober;
+use semfocus_lab::relevance::relevance;
 use semfocus_lab::training::batch;
 use semfocus_lab::{Lab, Trial};
 use semfocus_nn::conformance::ZipEq;
@@ -11,14 +14,43 @@ use semfocus_nn::conformance::with_stand_ins;
 use semfocus_nn::parameters::to_f64;
 use semfocus_nn::{Encoder, Named, Pass, Registry};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
-use semfocus_tasks::Split;
+use semfocus_tasks::{
+    Answers, At, Illegal, Lengths, Question, Random, Split, Symbol, Target, Task, TaskInfo, Token, Unlikely, symbol,
+};
 
 const SAMPLES: usize = 12;
+
+/// At the first and at every odd token: which bit stands at half the position?
+const HALF_WAY: TaskInfo =
+    TaskInfo { alphabet: BITS, classes: BITS, ..TaskInfo::new("half-way", |_| Ok(Arc::new(HalfWay))) };
+const BITS: &[Symbol] = &[symbol("0", "zero"), symbol("1", "one")];
+
+#[derive(Debug)]
+struct HalfWay;
+
+impl Task for HalfWay {
+    fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+        out.extend((0..random.within(lengths)).map(|_| random.below(2) as Token));
+        Ok(self.answers(out).expect("all bits are legal"))
+    }
+
+    fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+        let asked = [0].into_iter().chain((1..bits.len()).step_by(2));
+        let target = |position: usize| Target::Class(bits[position / 2]);
+        Ok(asked.map(|at| Question { at: At::Token(at as u32), target: target(at), weight: 1.0 }).collect())
+    }
+
+    /// Of the first question it says nothing, and of the others also the token after, which causal models need not see.
+    fn relevant_to_questions(&self, bits: &[Token]) -> Option<Vec<Vec<usize>>> {
+        let odd = (1..bits.len()).step_by(2).map(|at| vec![at / 2, (at + 1).min(bits.len() - 1)]);
+        Some([vec![]].into_iter().chain(odd).collect())
+    }
+}
 
 fn trial(mechanism: &str, overrides: &[&str]) -> Trial {
     let small =
         ["data.length=9", "data.train=40", "data.held_out=10", "model.d_model=12", "model.blocks=2", "model.heads=2"];
-    let lab = Lab::standard();
+    let lab = Lab::standard().with(HALF_WAY);
     let request = Request {
         experiment: "even-pairs".to_owned(),
         mechanisms: Some(vec![mechanism.to_owned()]),
@@ -133,7 +165,7 @@ fn a_probe_finds_what_the_slow_reference_finds() {
         for engine in ["fused", "reference"] {
             let trial = trial(mechanism, &[&format!("model.engine={engine}")]);
             let model = model(&trial, 5);
-            let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model, 7, None);
+            let record = Prober::new(&trial, &training(&trial), SAMPLES).unwrap().measure(&model, 7, None);
             let slow = traces(&to_f64(model.clone()), &trial);
             let what = |part: &str| format!("{mechanism}, {engine}, {part}");
             agrees(&record.pooled, by_definition(slow.iter()), &what("pooled"));
@@ -178,10 +210,57 @@ fn relevance_agrees(record: &ProbeRecord, slow: &[HeadTrace], what: &str) {
 }
 
 #[test]
+fn queries_that_ask_are_compared_with_what_they_need() {
+    for mechanism in ["full", "topk:3", "oracle:2", "antioracle:2"] {
+        for (visibility, engine) in
+            ["all", "causal"].map(|v| ["fused", "reference"].map(|e| (v, e))).into_iter().flatten()
+        {
+            let settings = [format!("model.visibility={visibility}"), format!("model.engine={engine}")];
+            let trial = trial(mechanism, &["task=half-way", &settings[0], &settings[1]]);
+            let model = model(&trial, 5).with_relevance(relevance(&trial.source, &trial.attention));
+            let record = Prober::new(&trial, &training(&trial), SAMPLES).unwrap().measure(&model, 1, None);
+            let what = format!("{mechanism}, {visibility}, {engine}");
+            let tokens = batch(&training(&trial), 0..SAMPLES, &Device::flex()).tokens;
+            let rows = model.token_rows(tokens.clone());
+            let pass = Pass::evaluation(trial.settings.seed, 0);
+            let (_, layers) = model.trace(0, model.embedded(tokens), Some(&rows), pass);
+            for (found, trace) in record.layers.iter().zip_eq(&layers) {
+                let found = found.relevance.unwrap();
+                let kept: Vec<bool> = trace.attention.kept.to_data().iter::<bool>().collect();
+                let weights: Vec<f64> = trace.attention.weights.to_data().iter::<f64>().collect();
+                let mut sums = [0.0; 5];
+                let places = (0..SAMPLES * 2).flat_map(|place| (1..9).step_by(2).map(move |query| (place, query)));
+                for (place, query) in places.clone() {
+                    let visible = if visibility == "causal" { query + 1 } else { 9 };
+                    let relevant: Vec<usize> =
+                        [query / 2, (query + 1).min(8)].into_iter().filter(|&key| key < visible).collect();
+                    let at = |key: &usize| (place * 9 + query) * 9 + key;
+                    let of_row = (0..visible).filter(|key| kept[at(key)]).count() as f64;
+                    let hits = relevant.iter().filter(|key| kept[at(key)]).count() as f64;
+                    let mass: f64 = relevant.iter().map(|key| weights[at(key)]).sum();
+                    let (relevant, visible) = (relevant.len() as f64, visible as f64);
+                    let values = [hits / of_row, hits / relevant, mass, relevant / visible, of_row / visible];
+                    sums.iter_mut().zip_eq(values).for_each(|(sum, value)| *sum += value);
+                }
+                let expected = sums.map(|sum| sum / places.clone().count() as f64);
+                let found = [found.precision, found.recall, found.mass, found.random_precision, found.random_recall];
+                let is_close = found.iter().zip_eq(expected).all(|(found, expected)| (found - expected).abs() < 1e-5);
+                assert!(is_close, "{what}: {found:?}, not {expected:?}");
+                match mechanism {
+                    "oracle:2" => assert_eq!(found[1], 1.0, "{what}"),
+                    "antioracle:2" => assert_eq!((found[0], found[2]), (0.0, 0.0), "{what}"),
+                    _ => assert!(found[2] > 0.0 && found[2] < 1.0, "{what}: {found:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn kept_keys_of_two_models_are_compared() {
     let trial = trial("topk:3", &[]);
     let (one, other) = (model(&trial, 5), model(&trial, 6));
-    let prober = Prober::new(&trial, &training(&trial), SAMPLES);
+    let prober = Prober::new(&trial, &training(&trial), SAMPLES).unwrap();
     let overlap = |earlier: &Encoder| prober.measure(&one, 1, Some(earlier)).layers[1].overlap.unwrap();
     assert_eq!(overlap(&one), 1.0);
     let (now, before) = (traces(&one, &trial), traces(&other, &trial));
@@ -200,7 +279,7 @@ fn kept_keys_of_two_models_are_compared() {
     assert!((overlap(&other) - expected).abs() < 1e-12 && expected < 0.9, "{expected}");
     let full = self::trial("full", &[]);
     let model = model(&full, 5);
-    let record = Prober::new(&full, &training(&full), SAMPLES).measure(&model, 1, Some(&model));
+    let record = Prober::new(&full, &training(&full), SAMPLES).unwrap().measure(&model, 1, Some(&model));
     assert_eq!(record.layers[0].overlap, None, "full attention keeps all keys, always");
 }
 
@@ -210,7 +289,7 @@ fn threads_change_nothing() {
     let (model, data) = (model(&trial, 5), training(&trial));
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let record = pool.install(|| Prober::new(&trial, &data, 40).measure(&model, 1, Some(&model)));
+        let record = pool.install(|| Prober::new(&trial, &data, 40).unwrap().measure(&model, 1, Some(&model)));
         ProbeRecord { seconds: None, ..record }
     };
     assert_eq!(with(1), with(4));
@@ -223,7 +302,7 @@ fn probes_of_every_mechanism_say_what_is_defined() {
         let settings = TrialSettings { mechanism: mechanism.clone(), ..trial("full", &[]).settings };
         let trial = Trial { settings, ..trial("full", &[]) };
         let model = with_stand_ins(model(&trial, 5));
-        let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model, 1, Some(&model));
+        let record = Prober::new(&trial, &training(&trial), SAMPLES).unwrap().measure(&model, 1, Some(&model));
         let all = &record.pooled;
         assert!(record.min_kept <= record.kept && record.kept <= record.length, "{mechanism}: {record:?}");
         let finite = [&all.dispersion, &all.separation, &all.entropy, &all.sink, &all.full_mass];
@@ -258,7 +337,7 @@ fn causal_models_are_probed() {
     for (mechanism, most, least) in [("full", 9.0, 1.0), ("banded:3", 7.0, 0.0), ("topk:3", 9.0, 0.0)] {
         for engine in ["fused", "reference"] {
             let trial = trial(mechanism, &["model.visibility=causal", &format!("model.engine={engine}")]);
-            let record = Prober::new(&trial, &training(&trial), SAMPLES).measure(&model(&trial, 5), 1, None);
+            let record = Prober::new(&trial, &training(&trial), SAMPLES).unwrap().measure(&model(&trial, 5), 1, None);
             let sink = &record.pooled.sink;
             assert!(sink[10] <= most && sink[0] >= least, "{mechanism} {engine}: {sink:?}");
             assert_eq!((record.length, record.min_kept), (9, 1), "{mechanism} {engine}");

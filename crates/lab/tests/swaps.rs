@@ -171,7 +171,7 @@ fn evaluation_with_another_attention_changes_nothing_but_evaluation() {
 #[test]
 fn the_untrained_model_is_evaluated_like_the_trained_one() {
     let loss = |mechanism: &str, overrides: &[&str]| {
-        let trainer = trainer(&trial(mechanism, overrides));
+        let mut trainer = trainer(&trial(mechanism, overrides));
         trainer.untrained(&AtomicBool::new(false)).unwrap().metrics[Metric::HeldoutLoss]
     };
     // Both have the same initial weights.

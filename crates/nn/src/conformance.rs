@@ -9,7 +9,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use semfocus_core::Visibility;
 use semfocus_core::spec::{Named, SpecValue};
-use semfocus_kernels::{Dropout, Key};
+use semfocus_kernels::{Dropout, Key, RelevantKeys};
 
 use crate::context::{InitialMaps, LayerContext};
 use crate::encoder::Encoder;
@@ -31,9 +31,9 @@ pub fn with_stand_ins(model: Encoder) -> Encoder {
 pub struct BothEnds;
 
 impl Relevance for BothEnds {
-    fn positions(&self, tokens: &[usize]) -> Vec<u32> {
-        let last = tokens.len() as u32 - 1;
-        if last == 0 { vec![0] } else { vec![0, last] }
+    fn keys(&self, tokens: &[usize]) -> Arc<RelevantKeys> {
+        let last = tokens.len() - 1;
+        Arc::new(RelevantKeys::shared(if last == 0 { vec![0] } else { vec![0, last] }))
     }
 }
 
@@ -250,14 +250,19 @@ fn context(case: &Case, globals: usize) -> LayerContext {
         globals,
         visibility: case.visibility,
         tokens: (0..case.batch * case.length).map(|i| root.below(i as u32, 5) as usize).collect(),
-        relevant: (0..case.batch)
-            .map(|sequence| {
-                let place = |i: u32| root.child(5).below((2 * sequence) as u32 + i, case.length as u32);
-                let (one, other) = (place(0), place(1));
-                if one == other { vec![one] } else { vec![one.min(other), one.max(other)] }
-            })
-            .collect(),
+        relevant: (0..case.batch).map(|sequence| Arc::new(relevant_keys(case, sequence, root.child(5)))).collect(),
         initial_maps: Some(Arc::new(InitialMaps { query: map(root.child(3)), key: map(root.child(4)) })),
+    }
+}
+
+/// Up to two relevant keys for each of some queries, which need not see them; in every second sequence the same for all queries.
+fn relevant_keys(case: &Case, sequence: usize, key: Key) -> RelevantKeys {
+    let place = |i: usize| key.below((2 * sequence + i) as u32, case.length as u32) as usize;
+    let two = |i: usize| [place(i).min(place(i + 1)), place(i).max(place(i + 1))];
+    match sequence % 2 {
+        0 => RelevantKeys::of_queries((0..case.length).step_by(2).map(|query| (query, two(query)))),
+        _ if place(0) == place(1) => RelevantKeys::shared([place(0)]),
+        _ => RelevantKeys::shared(two(0)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, Int, Tensor};
 use semfocus_core::Visibility;
-use semfocus_kernels::{Key, LinearView};
+use semfocus_kernels::{Key, LinearView, RelevantKeys};
 
 /// Sites of a layer: the children of its key.
 pub(crate) mod site {
@@ -38,8 +38,8 @@ pub struct LayerContext {
     pub visibility: Visibility,
     /// Token ids of all sequences, one after the other. Empty if the input of the model was not made of tokens.
     pub tokens: Arc<[usize]>,
-    /// The positions of every sequence that its label depends on, ascending, for mechanisms that ask; empty if they are not known.
-    pub relevant: Arc<[Vec<u32>]>,
+    /// The relevant keys of every sequence, for mechanisms that ask; empty if they are not known.
+    pub relevant: Arc<[Arc<RelevantKeys>]>,
     /// Query and key map of the layer before training, for mechanisms that choose by them.
     pub initial_maps: Option<Arc<InitialMaps>>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig, Questions};
-use semfocus_kernels::{Answer, Dropout, Inference, Key, RowObserver, RuleScores, answer};
+use semfocus_kernels::{Answer, Dropout, Inference, Key, RelevantKeys, RowObserver, RuleScores, answer};
 
 use crate::block_attentions::BlockAttentions;
 use crate::context::{InitialMaps, LayerContext};
@@ -244,7 +244,7 @@ impl Encoder {
     /// If the mechanism asks for relevant positions and the model was not given what [finds them](Self::with_relevance).
     pub fn token_rows(&self, tokens: Tensor<2, Int>) -> TokenRows {
         let relevant = match self.attention.attentions().iter().any(|one| one.mechanism.needs_relevance()) {
-            true => self.relevant_positions(&tokens),
+            true => self.relevant_keys(&tokens),
             false => Arc::new([]),
         };
         let tokens = self.append_globals(self.pad(tokens));
@@ -253,11 +253,11 @@ impl Encoder {
         TokenRows { ids, relevant, sequences, length }
     }
 
-    fn relevant_positions(&self, tokens: &Tensor<2, Int>) -> Arc<[Vec<u32>]> {
+    fn relevant_keys(&self, tokens: &Tensor<2, Int>) -> Arc<[Arc<RelevantKeys>]> {
         let relevance = self.relevance.as_ref();
         let relevance =
             relevance.unwrap_or_else(|| panic!("`{}` is not told which positions are relevant", self.attention));
-        ids(tokens.clone()).chunks(tokens.dims()[1]).map(|tokens| relevance.positions(tokens)).collect()
+        ids(tokens.clone()).chunks(tokens.dims()[1]).map(|tokens| relevance.keys(tokens)).collect()
     }
 
     /// Loss and answer for every question in evaluation, without gradients. All blocks and the head run as one operator where the

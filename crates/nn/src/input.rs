@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semfocus_kernels::Key;
+use semfocus_kernels::{Key, RelevantKeys};
 
 use crate::streams::{self, Stream};
 
@@ -56,18 +56,18 @@ pub(crate) fn fixed_key(seed: u64, layer: usize) -> Key {
     streams::key(seed, Stream::Dropout).child(FIXED_KEYS).child(layer as u64)
 }
 
-/// Finds the positions of a sequence that its label depends on.
+/// Finds the positions of a sequence that its label, or the answer to each of its questions, depends on.
 pub trait Relevance: Send + Sync + std::fmt::Debug {
-    /// The relevant positions, ascending.
-    fn positions(&self, tokens: &[usize]) -> Vec<u32>;
+    /// The relevant keys of each query.
+    fn keys(&self, tokens: &[usize]) -> Arc<RelevantKeys>;
 }
 
 /// Sequences of token ids as the model sees them, padding and global tokens included.
 #[derive(Clone, Debug)]
 pub struct TokenRows {
     pub(crate) ids: Arc<[usize]>,
-    /// The relevant positions of every sequence, if the mechanism asks for them.
-    pub(crate) relevant: Arc<[Vec<u32>]>,
+    /// The relevant keys of every sequence, if the mechanism asks for them.
+    pub(crate) relevant: Arc<[Arc<RelevantKeys>]>,
     pub(crate) sequences: usize,
     pub(crate) length: usize,
 }

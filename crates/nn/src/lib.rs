@@ -77,8 +77,8 @@ pub use semfocus_core::{
     Visibility,
 };
 pub use semfocus_kernels::{
-    Answer, Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, Row, RowObserver, RowRule, RuleScores,
-    SMALL_HEAD, Selection, cross_entropy, keep_freed_memory,
+    Answer, Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, RelevantKeys, Row, RowObserver, RowRule,
+    RuleScores, SMALL_HEAD, Selection, cross_entropy, keep_freed_memory,
 };
 pub use sublayer::{AttentionSublayer, MlpSublayer};
 pub use trace::{AttentionTrace, LayerTrace};

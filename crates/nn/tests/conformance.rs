@@ -3,7 +3,7 @@
 mod common;
 
 use burn::tensor::Device;
-use common::{labels, mechanisms, questions, relevant, tokens};
+use common::{labels, mechanisms, questions, relevant, relevant_to_queries, tokens};
 use semfocus_core::Questions;
 use semfocus_nn::conformance::{Case, Scores, ZipEq, check, specs};
 use semfocus_nn::{
@@ -227,14 +227,28 @@ fn whole_models_agree() {
 /// A training step, which runs as one operator for the whole model, changes the weights as autodiff of the reference form does.
 #[test]
 fn training_steps_agree() {
-    let device = Device::flex().autodiff();
     let registry = mechanisms::registry();
+    let specs = registry.iter().flat_map(|info| specs(info, 12)).collect::<Vec<_>>();
+    check_training_steps(&registry, &specs, relevant);
+}
+
+#[test]
+fn training_steps_agree_where_queries_have_their_own_relevant_keys() {
+    let registry = Registry::standard();
+    let of = |name| registry.iter().filter(move |info| info.name == name).flat_map(|info| specs(info, 12));
+    let specs: Vec<String> = of("oracle").chain(of("antioracle")).collect();
+    assert!(specs.len() >= 8, "{specs:?}");
+    check_training_steps(&registry, &specs, relevant_to_queries);
+}
+
+/// `relevant` gives the models their relevant keys.
+fn check_training_steps(registry: &Registry, specs: &[String], relevant: fn(Encoder) -> Encoder) {
+    let device = Device::flex().autodiff();
     // Folded maps and narrow heads, with and without padding of the rows.
     let shapes = [(16, None, 2, Visibility::All), (12, None, 1, Visibility::Causal), (16, Some(4), 3, Visibility::All)];
-    let specs = registry.iter().flat_map(|info| specs(info, 12)).collect::<Vec<_>>();
     for spec in specs {
         for (d_model, d_head, heads, visibility) in shapes {
-            let attention = registry.parse(&spec).unwrap();
+            let attention = registry.parse(spec).unwrap();
             if attention.spec.globals > 0 && visibility == Visibility::Causal {
                 continue;
             }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
-use common::{relevant, tokens};
+use common::{relevant, relevant_to_queries, tokens};
 use semfocus_nn::Named;
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::{
@@ -127,6 +127,37 @@ fn an_oracle_keeps_the_relevant_keys_and_its_opposite_none() {
     }
     for row in kept(&model("oracle:1"), usual_tokens(), PASS(), 0) {
         assert!(row == [0] || row == [last], "the better of both: {row:?}");
+    }
+}
+
+#[test]
+fn an_oracle_is_told_the_keys_of_each_query() {
+    let ids: Vec<usize> = usual_tokens().to_data().iter::<i64>().map(|id| id as usize).collect();
+    for visibility in [Visibility::All, Visibility::Causal] {
+        let rows = |spec: &str| {
+            let config = ModelConfig { dropout: 0.0, visibility, ..model(spec).config().clone() };
+            let model = Encoder::new(config, Registry::standard().parse(spec).unwrap(), 3, &Device::flex()).unwrap();
+            kept(&relevant_to_queries(model), usual_tokens(), PASS(), 0)
+        };
+        let (oracle, opposite, highest) = (rows("oracle:4"), rows("antioracle:4"), rows("topk:4"));
+        assert_eq!(oracle.len(), BATCH * 2 * LENGTH, "all sequences, heads and queries");
+        for (number, row) in oracle.iter().enumerate() {
+            let (sequence, query) = (number / LENGTH / 2, number % LENGTH);
+            if query % 3 != 0 {
+                assert_eq!((row, &opposite[number]), (&highest[number], &highest[number]), "nothing is known");
+                continue;
+            }
+            let tokens = &ids[sequence * LENGTH..(sequence + 1) * LENGTH];
+            let first = tokens.iter().position(|token| *token == tokens[query]).unwrap();
+            let visible = visibility.keys(query, LENGTH);
+            for key in [first, first + 1, LENGTH - 1].into_iter().filter(|&key| key < visible) {
+                assert!(row.contains(&(key as u32)), "{visibility:?} {number}: {row:?} without {key}");
+                let itself_alone = opposite[number] == [query as u32];
+                assert!(itself_alone || !opposite[number].contains(&(key as u32)), "{visibility:?} {number}: {key}");
+            }
+            assert_eq!(row.len(), visible.min(4));
+        }
+        assert_ne!(oracle, highest);
     }
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use burn::tensor::{Device, TensorData};
-use common::{labels, loss_of, questions, relevant, small_specs, tokens};
+use common::{labels, loss_of, questions, relevant, relevant_to_queries, small_specs, tokens};
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::parameters::NamedGradients;
 use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, parameters, train};
@@ -36,6 +36,11 @@ fn spread(model: Encoder) -> Encoder {
 }
 
 fn check_gradients(spec: &str, activation: Activation, pass: Pass) {
+    check_gradients_of(spec, activation, pass, relevant);
+}
+
+/// `relevant` gives the model its relevant keys.
+fn check_gradients_of(spec: &str, activation: Activation, pass: Pass, relevant: fn(Encoder) -> Encoder) {
     let device = Device::flex().autodiff();
     let attention = Registry::standard().parse(spec).unwrap();
     let model = relevant(Encoder::new(small(activation), attention, 3, &device).unwrap());
@@ -82,6 +87,13 @@ fn gradients_agree_with_finite_differences() {
             check_gradients(&spec, activation, Pass::training(1, step as u64));
         }
         check_gradients(&spec, Activation::Gelu, Pass::evaluation(1, 0));
+    }
+}
+
+#[test]
+fn gradients_agree_where_queries_have_their_own_relevant_keys() {
+    for spec in ["oracle:1", "oracle:2", "oracle:4", "antioracle:1", "antioracle:2"] {
+        check_gradients_of(spec, Activation::Gelu, Pass::training(1, 0), relevant_to_queries);
     }
 }
 

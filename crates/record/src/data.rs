@@ -10,14 +10,17 @@
 //! NAME/sharpness.csv     one line per measurement of the Hessian; if there are any
 //! ```
 //!
-//! Accuracies keep all their digits, so that verdicts are those of the run itself. Losses are rounded.
+//! Accuracies keep all their digits, and so does the loss that the target is about, so that verdicts are those of the run itself. Other
+//! losses are rounded.
 
 use std::path::Path;
 
 use semfocus_analysis::evidence::{Evidence, GOAL, Measures, Observed};
 use semfocus_core::experiment::presets;
 use semfocus_core::metric::MetricInfo;
-use semfocus_core::{Difference, Experiment, Goal, Metric, Metrics, Names, Request, Scale, TrialId, fnv_1a};
+use semfocus_core::{
+    DataFacts, Difference, Experiment, Goal, Metric, Metrics, Names, Request, Scale, SplitFacts, TrialId, fnv_1a,
+};
 use semfocus_store::files::{create_folder, write_whole};
 use semfocus_store::records::{ProbeRecord, QUANTILES, Summary};
 use semfocus_store::{
@@ -115,12 +118,12 @@ pub(crate) fn write(
     known: &dyn Names,
 ) -> Result<RecordedRun, RecordError> {
     let path = dir.join("provenance.toml");
+    let run: RunData = store.read_all()?.into();
     let goal = match goal {
         Some(goal) => goal,
         None if path.exists() => Provenance::read(&path)?.goal().map_err(|error| RecordError::wrong(&path, error))?,
-        None => GOAL,
+        None => run.experiment.target.unwrap_or(GOAL),
     };
-    let run: RunData = store.read_all()?.into();
     let plan: Vec<TrialId> = run.trials.iter().map(|trial| trial.entry.id).collect();
     let evidence = Evidence::new(run, goal, None)?;
     if let Some(damage) = evidence.damage.first() {
@@ -145,7 +148,7 @@ pub(crate) fn write(
     };
     put("experiment.toml", &evidence.experiment.to_toml())?;
     put("trials.csv", &to_csv_with(&listed, AXES_AT, &axes, &places))?;
-    put("curves.csv", &curves((1..).zip(observed.iter().map(|of| &of.trial))))?;
+    put("curves.csv", &curves((1..).zip(observed.iter().map(|of| &of.trial)), goal.quantity.base()))?;
     let (quantiles, probes): (Vec<Vec<String>>, Vec<ProbeRow>) = (1..)
         .zip(&observed)
         .flat_map(|(number, of)| of.trial.probes.iter().flat_map(move |probe| ProbeRow::all(number, probe)))
@@ -200,6 +203,12 @@ struct TrialRow {
     best_epoch: Option<usize>,
     last_heldout_accuracy: Option<Exact>,
     majority: Option<Exact>,
+    /// What is known of the data; runs that were added before that was written down do not say.
+    train_floor: Option<Exact>,
+    train_characters: Option<Exact>,
+    heldout_floor: Option<Exact>,
+    heldout_unigram: Option<Exact>,
+    heldout_characters: Option<Exact>,
     /// Independent held-out sequences; runs that were added before copies were counted do not say.
     heldout_sequences: Option<usize>,
     test_accuracy: Option<Exact>,
@@ -225,6 +234,7 @@ fn summary(row: &TrialRow) -> [(&'static str, String); 5] {
 
 impl TrialRow {
     fn new(number: usize, trial: &TrialData, measures: Option<&Measures>) -> Self {
+        let DataFacts { train, held_out, .. } = trial.data_facts();
         let time = measures.map(|measures| measures.time_to_target).filter(|time| time.reached);
         TrialRow {
             trial: number,
@@ -239,6 +249,11 @@ impl TrialRow {
             best_epoch: measures.map(|measures| measures.best_epoch),
             last_heldout_accuracy: measures.map(|measures| Exact(measures.last_heldout_accuracy)),
             majority: trial.majority.map(Exact),
+            train_floor: train.floor.map(Exact),
+            train_characters: train.characters.map(Exact),
+            heldout_floor: held_out.floor.map(Exact),
+            heldout_unigram: held_out.unigram.map(Exact),
+            heldout_characters: held_out.characters.map(Exact),
             heldout_sequences: trial.held_out,
             test_accuracy: trial.test_accuracy.map(Exact),
             test_sequences: trial.test_split,
@@ -246,6 +261,25 @@ impl TrialRow {
             steps: trial.steps,
             seconds: rows::Rounded(trial.curve_from_start().filter_map(|point| point.seconds).sum()),
         }
+    }
+}
+
+impl TrialRow {
+    /// What the record keeps of the facts about the data: what losses on training and held-out examples are read by.
+    fn facts(&self) -> Option<DataFacts> {
+        let number = |value: &Option<Exact>| value.as_ref().map(|value| value.0);
+        let train = SplitFacts {
+            floor: number(&self.train_floor),
+            characters: number(&self.train_characters),
+            ..SplitFacts::default()
+        };
+        let held_out = SplitFacts {
+            floor: number(&self.heldout_floor),
+            unigram: number(&self.heldout_unigram),
+            characters: number(&self.heldout_characters),
+        };
+        let facts = DataFacts { train, held_out, ..DataFacts::default() };
+        (facts != DataFacts::default()).then_some(facts)
     }
 }
 
@@ -283,6 +317,7 @@ fn trial(row: &Row<TrialRow>, experiment: &Experiment) -> Result<TrialData, Reco
         epoch_flops: row.values.epoch_flops.map(|flops| flops.0),
         majority: row.values.majority.map(|share| share.0),
         held_out: row.values.heldout_sequences,
+        facts: row.values.facts(),
         test_split: row.values.test_sequences,
         test_accuracy: row.values.test_accuracy.map(|accuracy| accuracy.0),
         ..TrialData::new(entry)
@@ -291,7 +326,8 @@ fn trial(row: &Row<TrialRow>, experiment: &Experiment) -> Result<TrialData, Reco
 
 /// Checks what follows from the curve of a trial.
 fn check(row: &Row<TrialRow>, trial: &TrialData, goal: Goal) -> Result<(), RecordError> {
-    let expected = TrialRow::new(row.values.trial, trial, Measures::new(trial, goal).as_ref());
+    let target = goal.threshold(&trial.data_facts()).map_err(|unknown| row.error(&unknown.to_string()))?;
+    let expected = TrialRow::new(row.values.trial, trial, Measures::new(trial, target).as_ref());
     for ((column, found), (_, expected)) in summary(&row.values).into_iter().zip(summary(&expected)) {
         if found != expected {
             return Err(row.error(&format!("`{column}` is `{found}`, but the curve in curves.csv gives `{expected}`")));
@@ -309,13 +345,13 @@ struct CurveRow {
 
 const METRICS_AT: usize = 2;
 
-/// The file `curves.csv`.
-fn curves<'a>(trials: impl Iterator<Item = (usize, &'a TrialData)>) -> String {
+/// The file `curves.csv`, in which the metric of the target keeps all its digits.
+fn curves<'a>(trials: impl Iterator<Item = (usize, &'a TrialData)>, of_target: Metric) -> String {
     let points = trials.flat_map(|(number, trial)| trial.curve_from_start().map(move |point| (number, point)));
     let (rows, cells): (Vec<CurveRow>, Vec<Vec<String>>) = points
         .map(|(trial, CurvePoint { epoch, metrics, .. })| {
             let cell = |info: &MetricInfo| match metrics[info.metric] {
-                share if info.is_share => share.to_string(),
+                exact if info.is_share || info.metric == of_target => exact.to_string(),
                 loss => rows::rounded(loss, LOSS_DIGITS),
             };
             (CurveRow { trial, epoch: *epoch }, Metric::of_quality().map(cell).collect())

@@ -51,8 +51,6 @@ pub enum RecordError {
     Empty { run: PathBuf },
     #[error("{} is in data, but record.toml has no [[run]] with this name; add one that says what it is for", .0)]
     NotListed(String),
-    #[error("`{0}` cannot be the target of a recorded run, because the record rounds losses; use an accuracy")]
-    Target(Goal),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -80,9 +78,6 @@ pub fn add(
     goal: Option<Goal>,
     known: &dyn Names,
 ) -> Result<RecordedRun, RecordError> {
-    if let Some(goal) = goal.filter(|goal| !goal.metric.info().is_share) {
-        return Err(RecordError::Target(goal));
-    }
     let data = record.join("data");
     create_folder(&data)?;
     data::write(store, &data.join(name), goal, known)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use semfocus_analysis::evidence::claim::Answer;
 use semfocus_core::experiment::in_words;
-use semfocus_core::{Goal, Metric, Scale};
+use semfocus_core::{Goal, Metric, Quantity, Scale};
 use semfocus_figure::Background;
 
 use crate::data::RecordedRun;
@@ -363,7 +363,7 @@ fn result(run: &RecordedRun) -> Option<String> {
     };
     match (&run.provenance.target, run.evidence.goal) {
         (None, _) => Some(speedup),
-        (Some(_), Goal { metric: Metric::TrainAccuracy, value }) => {
+        (Some(_), Goal { quantity: Quantity::Recorded(Metric::TrainAccuracy), value }) => {
             Some(format!("{speedup} to {:.0} %", 100.0 * value))
         }
         (Some(target), _) => Some(format!("{speedup} to {target}")),

@@ -1,6 +1,6 @@
 //! Named columns of one type each: what a table or a run is to other programs.
 
-use semfocus_core::Metric;
+use semfocus_core::Quantity;
 use semfocus_store::{CurvePoint, RunData, TrialData};
 
 /// The values of a column, None where one is missing.
@@ -91,9 +91,9 @@ impl Frame {
             ("state", text(&|trial| trial.state.name().to_owned())),
             ("epoch", integer(|(_, point)| point.epoch as u64)),
         ]);
-        columns.extend(Metric::of_quality().map(|info| {
-            let values = rows.iter().map(|(_, point)| Some(point.metrics[info.metric]));
-            (info.name, Values::Number(values.collect()))
+        columns.extend(Quantity::of_quality().map(|quantity| {
+            let values = rows.iter().map(|(trial, point)| quantity.value(&point.metrics, &trial.data_facts()));
+            (quantity.name(), Values::Number(values.collect()))
         }));
         columns.push(("seconds", Values::Number(rows.iter().map(|(_, point)| point.seconds).collect())));
         columns.into_iter().collect()

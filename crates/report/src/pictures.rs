@@ -4,11 +4,10 @@ use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
-use semfocus_core::metric::MetricInfo;
-use semfocus_core::{Goal, Metric};
+use semfocus_core::{Goal, Metric, Quantity};
 use semfocus_figure::charts::{self, Curve, ForestRow, Measure, Pairs, Survival};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
-use semfocus_store::{State, TrialData};
+use semfocus_store::{CurvePoint, State, TrialData};
 
 pub(crate) use semfocus_analysis::evidence::target::{target_value, target_words};
 
@@ -113,22 +112,22 @@ fn quantity(axis: &Axis) -> &str {
 }
 
 /// What curves show, the quantity of the target first.
-fn shown_metrics(goal: Goal) -> Vec<Metric> {
-    let others = [Metric::TrainAccuracy, Metric::TrainLoss, Metric::HeldoutAccuracy];
-    std::iter::once(goal.metric).chain(others.into_iter().filter(|metric| *metric != goal.metric)).collect()
+fn shown_quantities(goal: Goal) -> Vec<Quantity> {
+    let others = [Metric::TrainAccuracy, Metric::TrainLoss, Metric::HeldoutAccuracy].map(Quantity::from);
+    std::iter::once(goal.quantity).chain(others.into_iter().filter(|other| *other != goal.quantity)).collect()
 }
 
-/// A row of panels that show a metric. That of the target gets a line.
-fn measure(metric: Metric, goal: Goal, height: f64, curves: &[Curve]) -> Measure<'_> {
-    let target = (metric == goal.metric).then(|| (goal.value, format!("target {}", target_value(goal))));
-    Measure { axis: metric_axis(metric, curves), target, height, curves }
+/// A row of panels that show a quantity. That of the target gets a line.
+fn measure(quantity: Quantity, goal: Goal, height: f64, curves: &[Curve]) -> Measure<'_> {
+    let target = (quantity == goal.quantity).then(|| (goal.value, format!("target {}", target_value(goal))));
+    Measure { axis: quantity_axis(quantity, curves), target, height, curves }
 }
 
-pub(crate) fn metric_axis(metric: Metric, curves: &[Curve]) -> Axis {
+pub(crate) fn quantity_axis(quantity: Quantity, curves: &[Curve]) -> Axis {
     let values =
         || curves.iter().flat_map(|curve| curve.quartiles.iter().flatten().chain(curve.lines.iter().flatten()));
-    let MetricInfo { words, is_share, .. } = *metric.info();
-    if !is_share {
+    let words = quantity.words();
+    if !quantity.is_share() {
         return Axis::auto(words, values().copied());
     }
     // Nothing happens far below chance; the axis begins at the ten per cent below the smallest value.
@@ -156,16 +155,16 @@ pub fn left_out(evidence: &Evidence) -> Option<String> {
 /// The figures of an experiment without a grid.
 fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
     let (goal, unit) = (evidence.goal, evidence.unit());
-    let all: Vec<(Metric, Vec<Curve>)> = shown_metrics(goal)
+    let all: Vec<(Quantity, Vec<Curve>)> = shown_quantities(goal)
         .into_iter()
-        .map(|metric| {
-            let of = |mechanism: &MechanismEvidence| curve(point, &mechanism.mechanism, metric, unit);
-            (metric, point.mechanisms.iter().filter_map(of).collect())
+        .map(|quantity| {
+            let of = |mechanism: &MechanismEvidence| curve(point, &mechanism.mechanism, quantity, unit);
+            (quantity, point.mechanisms.iter().filter_map(of).collect())
         })
         .collect();
     let heights = [105.0, 75.0, 75.0, 75.0];
     let measures: Vec<Measure> =
-        all.iter().zip(heights).map(|((metric, curves), height)| measure(*metric, goal, height, curves)).collect();
+        all.iter().zip(heights).map(|((quantity, curves), height)| measure(*quantity, goal, height, curves)).collect();
     let n = seeds_text(point.mechanisms.iter().map(|mechanism| mechanism.seeds));
     let counts = point.mechanisms.iter().map(|mechanism| comparable(point, &mechanism.mechanism).len());
     let (in_curves, spread) = (seeds_text(counts.clone()), spread(counts));
@@ -241,20 +240,20 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
     let counts = evidence.points.iter().flat_map(|point| point.mechanisms.iter().map(|m| m.seeds));
     let (n, spread) = (seeds_text(counts.clone()), spread(counts));
     let mut pictures: Vec<Picture> = Vec::new();
-    for metric in shown_metrics(goal) {
+    for quantity in shown_quantities(goal) {
         let of_point = |point: &PointEvidence| -> Vec<Curve> {
-            point.mechanisms.iter().filter_map(|m| curve(point, &m.mechanism, metric, unit)).collect()
+            point.mechanisms.iter().filter_map(|m| curve(point, &m.mechanism, quantity, unit)).collect()
         };
         let of_points: Vec<Vec<Curve>> = evidence.points.iter().map(of_point).collect();
         let all: Vec<Curve> = of_points.iter().flatten().cloned().collect();
         let x = charts::whole_numbers(unit.singular(), all.iter().flat_map(|curve| &curve.x).copied());
-        let measure = measure(metric, goal, 80.0, &all);
+        let measure = measure(quantity, goal, 80.0, &all);
         let panels = evidence.points.iter().zip(&of_points);
         let panels: Vec<Panel> =
             panels.map(|(point, curves)| measure.panel(&point_name(&point.point), &x, curves)).collect();
-        let words = metric.info().words;
+        let words = quantity.words();
         let capitalised = words[..1].to_uppercase() + &words[1..];
-        let line = if metric == goal.metric { " The dashed line is the target." } else { "" };
+        let line = if quantity == goal.quantity { " The dashed line is the target." } else { "" };
         pictures.push(picture(
             &format!("grid-{}", slug(words)),
             &format!("{capitalised} over the grid"),
@@ -324,9 +323,9 @@ pub(crate) fn comparable<'a>(point: &'a PointEvidence, mechanism: &'a str) -> Ve
     if over.is_empty() { all().collect() } else { over }
 }
 
-/// A metric over the seeds of a mechanism, from the first recorded epoch (0, the untrained model, or 1) to the last that all of
+/// A quantity over the seeds of a mechanism, from the first recorded epoch (0, the untrained model, or 1) to the last that all of
 /// its trials have. Where trials stopped at their target, every trial is drawn to its own end, and the median as far as all go.
-pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit: Unit) -> Option<Curve> {
+pub(crate) fn curve(point: &PointEvidence, mechanism: &str, quantity: Quantity, unit: Unit) -> Option<Curve> {
     let trials = comparable(point, mechanism);
     let last_of = |trial: &TrialData| trial.curve.last().map_or(0, |point| point.epoch);
     let is_stopped = |trial: &&&TrialData| trial.state == State::Stopped;
@@ -337,9 +336,11 @@ pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit
     };
     let first = trials.iter().filter_map(|trial| Some(trial.curve_from_start().next()?.epoch)).max()?;
     let epochs = first..=last;
+    let value =
+        |trial: &TrialData, point: &CurvePoint| quantity.value(&point.metrics, &trial.data_facts()).unwrap_or(f64::NAN);
     let of_trial = |trial: &&TrialData| -> Vec<f64> {
         let shown = trial.curve_from_start().skip_while(|point| point.epoch < first);
-        let values: Vec<f64> = shown.map(|point| point.metrics[metric]).collect();
+        let values: Vec<f64> = shown.map(|point| value(trial, point)).collect();
         epochs.clone().map(|epoch| values.get(epoch - first).copied().unwrap_or(f64::NAN)).collect()
     };
     let seeds: Vec<Vec<f64>> = trials.iter().map(of_trial).collect();
@@ -349,7 +350,7 @@ pub(crate) fn curve(point: &PointEvidence, mechanism: &str, metric: Metric, unit
         curve.quartiles.iter_mut().skip(common + 1 - first).for_each(|quartiles| *quartiles = [f64::NAN; 3]);
         let ends = trials.iter().filter(is_stopped).filter_map(|trial| {
             let end = trial.curve.last()?;
-            Some((unit.count(end.epoch as f64), end.metrics[metric]))
+            Some((unit.count(end.epoch as f64), value(trial, end)))
         });
         (curve.ends, curve.lines) = (ends.collect(), seeds);
     }

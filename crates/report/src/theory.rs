@@ -179,7 +179,7 @@ fn scores_pictures(point: &PointEvidence, pairs: &[Pair]) -> Vec<Picture> {
         probed(|record| Summary::at(&record.pooled.separation, 100.0 - SHOWN).filter(|value| *value > 0.0));
     let accuracy: Vec<Curve> = mechanisms
         .iter()
-        .filter_map(|mechanism| pictures::curve(point, mechanism, Metric::HeldoutAccuracy, Unit::Epochs))
+        .filter_map(|mechanism| pictures::curve(point, mechanism, Metric::HeldoutAccuracy.into(), Unit::Epochs))
         .collect();
     let conditions = |value: fn(&Row) -> f64| -> Vec<Curve> {
         mechanisms.iter().filter_map(|mechanism| pair_curve(point, pairs, mechanism, value)).collect()
@@ -191,7 +191,7 @@ fn scores_pictures(point: &PointEvidence, pairs: &[Pair]) -> Vec<Picture> {
         Measure { axis: condition_axis(name, curves), target, height: 50.0, curves }
     };
     let measures = [
-        plain(pictures::metric_axis(Metric::HeldoutAccuracy, &accuracy), &accuracy, 65.0),
+        plain(pictures::quantity_axis(Metric::HeldoutAccuracy.into(), &accuracy), &accuracy, 65.0),
         plain(Axis::auto("dispersion", values(&dispersion)), &dispersion, 65.0),
         plain(Axis::auto("separation", values(&separation)), &separation, 55.0),
         condition("(W)", &w),

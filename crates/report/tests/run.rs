@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_analysis::stats::permutation_tests;
-use semfocus_core::{AnyName, Experiment, Request, TrialSettings};
+use semfocus_core::{AnyName, Experiment, Goal, Request, TrialSettings};
 use semfocus_figure::{Background, Interval, Line, Mark, Style};
 use semfocus_fixture::{self as fixture, Fixture};
 use semfocus_report::export::{Csv, Export, JsonLines, Markdown};
@@ -114,7 +114,7 @@ fn the_quantity_of_the_target_is_drawn_first_with_its_line() {
     let scratch = scratch("target");
     let store = finished(&scratch.0);
     let first_labels = |goal: &str| {
-        let evidence = Evidence::read(&store, goal.parse().unwrap()).unwrap();
+        let evidence = Evidence::read(&store, goal.parse::<Goal>().unwrap()).unwrap();
         let picture = pictures::pictures(&evidence).remove(0);
         let svg = picture.figure.svg(Background::White);
         let rule = svg.split(">target ").nth(1).map(|rest| rest.split('<').next().unwrap().to_owned());

@@ -1,12 +1,12 @@
 //! A trial as analysis and report take it: values, and no folder. A store gives everything; what another source does not know, such
 //! as the record of the study, which keeps less, is None or empty.
 
-use semfocus_core::{EpochRecord, Experiment, Metrics, TrialSettings};
+use semfocus_core::{DataFacts, EpochRecord, Experiment, Metrics, TrialSettings};
 use serde::Serialize;
 
 use crate::{
-    Asked, Environment, IndexEntry, ProbeRecord, SharpnessRecord, State, Status, StoreError, StoredSurface,
-    SurfaceSettings,
+    Asked, Environment, IndexEntry, ProbeRecord, SharpnessRecord, SliceRecord, State, Status, StoreError,
+    StoredSurface, SurfaceSettings,
 };
 
 /// Something that is damaged or cannot be read, and was left out.
@@ -66,12 +66,16 @@ pub struct TrialData {
     pub held_out: Option<usize>,
     /// The same of the test split.
     pub test_split: Option<usize>,
+    /// What is known of its data, by which losses are read; none if that was not written down, as in version 0.2.0.
+    pub facts: Option<DataFacts>,
     /// Accuracy on the test split after the best epoch.
     pub test_accuracy: Option<f64>,
     /// When its status was last written.
     pub updated: Option<String>,
     /// What probes found, by ascending epoch.
     pub probes: Vec<ProbeRecord>,
+    /// Loss and accuracy by properties of the questions: epoch after epoch, slice after slice, by ascending value.
+    pub slices: Vec<SliceRecord>,
     /// Its loss surfaces, by epoch, directions and draw.
     pub surfaces: Vec<SurfaceData>,
     /// How sharp its loss is, in the order of the measurements.
@@ -141,8 +145,14 @@ impl TrialData {
         (self.epoch_flops, self.majority) = (status.epoch_flops, status.majority);
         let independent = |asked: Asked| asked.independent;
         (self.held_out, self.test_split) = (status.held_out.map(independent), status.test_split.map(independent));
+        self.facts = status.facts;
         self.test_accuracy = status.test.map(|test| test.best.accuracy);
         self.updated = Some(status.updated.clone());
+    }
+
+    /// What is known of its data; nothing if that was not written down.
+    pub fn data_facts(&self) -> DataFacts {
+        self.facts.unwrap_or_default()
     }
 
     /// The untrained model, if it was evaluated, and all epochs.

@@ -11,7 +11,8 @@
 //! DIR/trials/finished.jsonl              trials that ended, in the order in which they did; only to save looking
 //! DIR/trials/<id>/trial.toml             all settings of the trial
 //! DIR/trials/<id>/epochs.csv             one line per epoch
-//! DIR/trials/<id>/status.json            how far it is, and its result on the test split
+//! DIR/trials/<id>/slices.csv             loss and accuracy by properties of the questions, if the task has any
+//! DIR/trials/<id>/status.json            how far it is, what is known of its data, and its result on the test split
 //! DIR/trials/<id>/env.json               version, commit, processor, device, command
 //! DIR/trials/<id>/events.jsonl           what happened while it was worked on
 //! DIR/trials/<id>/last.safetensors       checkpoint after the last epoch, or where it was interrupted
@@ -95,7 +96,7 @@ pub use follower::{Change, Follower, RunCursor};
 pub use index::IndexEntry;
 pub use lease::{Chosen, Lease, LockChoice, Locks, Taken};
 pub use process::Holder;
-pub use records::{EvaluationRecord, ProbeRecord, RecordHash, Sharpness, SharpnessRecord};
+pub use records::{EvaluationRecord, ProbeRecord, RecordHash, Sharpness, SharpnessRecord, SliceRecord};
 pub use status::{Asked, Best, State, Status, TestResult};
 pub use stored::{Contents, StoredTrial};
 pub use submission::Submission;
@@ -286,6 +287,17 @@ impl StoreError {
     }
 }
 
+/// Why trials of another length are other trials, after how the experiments differ.
+fn length_note(experiment: &Experiment, differences: &str) -> Result<&'static str, ExperimentError> {
+    let is_longer = ["training.epochs ", "training.steps "].iter().any(|length| differences.contains(length));
+    Ok(if !is_longer || experiment.can_be_longer()? {
+        ""
+    } else {
+        " (with `training.schedule = \"cosine\"` the learning rate of every step depends on the number of epochs, unless \
+         `training.schedule_steps` says where it ends)"
+    })
+}
+
 /// A run store.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -452,7 +464,11 @@ impl Store {
         };
         if !present.iter().all(|(id, epochs)| planned.get(id).is_some_and(|planned| planned >= epochs)) {
             let differences = match self.experiment() {
-                Ok(present) => in_words(&experiment.setting_differences(&present, &AnyName)?),
+                Ok(present) => {
+                    let differences = in_words(&experiment.setting_differences(&present, &AnyName)?);
+                    let note = length_note(experiment, &differences)?;
+                    differences + note
+                }
                 Err(_) => String::new(),
             };
             let differences = if differences.is_empty() {

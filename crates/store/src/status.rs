@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use semfocus_core::Evaluation;
 use semfocus_core::question::Questions;
+use semfocus_core::{DataFacts, Evaluation};
 use serde::{Deserialize, Serialize};
 
 use crate::check::Checked;
@@ -120,6 +120,9 @@ pub struct Status {
     pub message: Option<String>,
     /// Lines of `probes.jsonl` that were complete when this was written.
     pub probes: usize,
+    /// Lines of `slices.csv` that were complete when this was written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slices: usize,
     /// Floating-point operations of training for one epoch, evaluation left out.
     pub epoch_flops: Option<f64>,
     /// Share of the held-out examples that belong to the most frequent class: what a model reaches that always gives the same
@@ -132,11 +135,18 @@ pub struct Status {
     /// How much the test split asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_split: Option<Asked>,
+    /// What is known of its data, by which losses are read. None if the trial failed before its data were there, and in version 0.2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<DataFacts>,
     /// Loss and accuracy on the test split, once the trial is over and has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestResult>,
     /// When this was written.
     pub updated: String,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Status {
@@ -185,10 +195,12 @@ mod tests {
             diverged_in: None,
             message: Some("why".to_owned()),
             probes: 0,
+            slices: 12,
             epoch_flops: Some(1e9 / 3.0),
             majority: Some(2.0 / 7.0),
             held_out: Some(Asked { sequences: 20, answers: 60, independent: 17, distinct: Some(18) }),
             test_split: None,
+            facts: Some(DataFacts::default()),
             test: Some(TestResult { last: evaluation, best: evaluation }),
             updated: "now".to_owned(),
         }

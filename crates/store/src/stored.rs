@@ -30,7 +30,7 @@ pub struct StoredTrial {
     pub status: Option<Status>,
     /// Its epochs from the first on, as many as are planned at most.
     pub records: Vec<EpochRecord>,
-    /// What analysis takes. [`Store::read`] leaves surfaces and sharpness out.
+    /// What analysis takes. [`Store::read`] leaves surfaces, sharpness and slices out.
     pub data: TrialData,
 }
 
@@ -50,7 +50,7 @@ impl From<Contents> for RunData {
 }
 
 impl Store {
-    /// Reads everything but loss surfaces and sharpness. Trials whose settings or epochs cannot be read are [`State::Unreadable`] and have no epochs.
+    /// Reads everything but loss surfaces, sharpness and slices. Trials whose settings or epochs cannot be read are [`State::Unreadable`] and have no epochs.
     pub fn read(&self) -> Result<Contents, StoreError> {
         let (experiment, index, mut damage) = self.describe()?;
         let trials = index.into_iter().map(|entry| self.read_trial(entry, &experiment, &mut damage)).collect();
@@ -86,7 +86,7 @@ impl Store {
         Ok((experiment, index, damage))
     }
 
-    /// Reads everything, as [`read`](Self::read) does, and loss surfaces and sharpness, too.
+    /// Reads everything, as [`read`](Self::read) does, and loss surfaces, sharpness and slices, too.
     pub fn read_all(&self) -> Result<Contents, StoreError> {
         let mut contents = self.read()?;
         for trial in &mut contents.trials {
@@ -95,6 +95,7 @@ impl Store {
             contents.damage.extend(wrong);
             let sharpness = noted(trial.folder.measured::<SharpnessRecord>(), &mut contents.damage).unwrap_or_default();
             trial.data.sharpness = sharpness.into_iter().map(SharpnessData::from).collect();
+            trial.data.slices = noted(trial.folder.slices(), &mut contents.damage).unwrap_or_default();
         }
         Ok(contents)
     }

@@ -10,7 +10,7 @@ use crate::check::{verify_checksum, with_checksum};
 use crate::cursor::Cursor;
 use crate::files::Aside;
 use crate::lease::{self, Lease, Locks, Taken};
-use crate::records::{Epochs, Log, Measured, ProbeRecord, Recorded, latest};
+use crate::records::{Epochs, Log, Measured, ProbeRecord, Recorded, SliceRecord, Slices, latest};
 use crate::{Environment, EventLog, Holder, Session, State, Status, Store, StoreError, disk, files, finished, utc_now};
 
 /// The checkpoints of a trial.
@@ -247,6 +247,22 @@ impl TrialReader {
         self.log::<ProbeRecord>().count()
     }
 
+    /// Loss and accuracy by properties of the questions: epoch after epoch, slice after slice, by ascending value.
+    pub fn slices(&self) -> Result<Vec<SliceRecord>, StoreError> {
+        let expected = self.status().ok().flatten().map_or(0, |status| status.slices);
+        let slices = self.slice_table().read()?;
+        if slices.len() < expected {
+            let reason = format!("it has {} of the {expected} lines that were complete", slices.len());
+            return Err(StoreError::damaged(self.slice_table().path(), reason));
+        }
+        Ok(slices)
+    }
+
+    /// Number of lines of `slices.csv` without its header.
+    pub fn slice_count(&self) -> Result<usize, StoreError> {
+        self.slice_table().count()
+    }
+
     /// What was measured on the trial's models, by ascending epoch: of several records about the same the last.
     pub fn measured<T: Measured>(&self) -> Result<Vec<T>, StoreError> {
         Ok(latest(self.log::<T>().read()?))
@@ -259,6 +275,10 @@ impl TrialReader {
 
     fn epochs(&self) -> Epochs {
         Epochs::new(self.record_path(), self.owner())
+    }
+
+    fn slice_table(&self) -> Slices {
+        Slices::new(self.file("slices.csv"), self.owner())
     }
 
     fn log<T: Measured>(&self) -> Log<T> {
@@ -388,6 +408,28 @@ impl TrialWriter<'_> {
     /// Adds a record of a measurement. Numbers that are not finite are refused: they could not be read again.
     pub fn add<T: Measured>(&self, record: &T) -> Result<(), StoreError> {
         self.log().append_finite(record)
+    }
+
+    /// Adds the slices of an epoch.
+    pub fn append_slices(&self, slices: &[SliceRecord]) -> Result<(), StoreError> {
+        self.slice_table().append(slices)
+    }
+
+    /// Forgets the slices from an epoch on, which will be recorded again. What was there is kept as [probes](Self::cut_probes) are.
+    pub fn cut_slices(&self, first: usize, keep_aside: bool) -> Result<Option<PathBuf>, StoreError> {
+        let table = self.slice_table();
+        let records = match table.read() {
+            Ok(records) => records,
+            Err(StoreError::Damaged { .. }) => return files::set_aside(table.path()).map(Some),
+            Err(error) => return Err(error),
+        };
+        let earlier = records.partition_point(|record| record.epoch < first);
+        if !keep_aside || earlier == records.len() {
+            return table.cut(earlier).map(|()| None);
+        }
+        let kept = files::set_aside(table.path())?;
+        table.append(&records[..earlier])?;
+        Ok(Some(kept))
     }
 
     /// Forgets the probes from an epoch on, which will be made again. If `keep_aside`, because the trial goes further back

@@ -17,7 +17,7 @@ use crate::{
 const ATTEMPTS: usize = 4;
 
 /// Files of a trial that training makes and that nothing else can make.
-const NEEDED: [&str; 4] = ["epochs.csv", "probes.jsonl", "last.safetensors", "best.safetensors"];
+const NEEDED: [&str; 5] = ["epochs.csv", "slices.csv", "probes.jsonl", "last.safetensors", "best.safetensors"];
 
 /// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -62,7 +62,7 @@ impl Store {
         let tokenizer = trial.settings.as_ref().and_then(|settings| settings.tokenizer_checksum.as_ref());
         found.extend(tokenizer.and_then(|checksum| self.check_tokenizer(checksum).err()));
         if trial.state.is_over() {
-            found.extend(trial.folder.cut_off(&["events.jsonl", "probes.jsonl", "epochs.csv"]));
+            found.extend(trial.folder.cut_off(&["events.jsonl", "probes.jsonl", "slices.csv", "epochs.csv"]));
         }
         // What was named before is not named again.
         for error in found {
@@ -174,6 +174,7 @@ impl TrialReader {
         let records = self.records().map_err(|error| damage.push(error)).unwrap_or_default();
         damage.extend(self.damage_of_notes());
         damage.extend(self.probes().err());
+        damage.extend(self.slices().err());
         let snapshots = self.snapshots().map_err(|error| damage.push(error)).unwrap_or_default();
         let refused = |path: PathBuf| Some(Checkpoint::read(&path, Some(self.id())).err()?.into_error(&path));
         damage.extend(snapshots.into_iter().filter_map(|epoch| refused(self.snapshot(epoch))));

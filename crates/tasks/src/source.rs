@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use semfocus_core::Fact;
 use semfocus_core::data::{DataSettings, FileSet, Sizes};
 use semfocus_core::spec::{Parts, SpecError};
 
@@ -11,7 +12,7 @@ use crate::lines::ReadError;
 use crate::own::OwnData;
 use crate::registry::Tasks;
 use crate::split::Split;
-use crate::task::{BuiltTask, Token, TrivialRule};
+use crate::task::{BuiltTask, Evaluator, Token, TrivialRule};
 use crate::text::TextData;
 
 /// A task or data files.
@@ -108,6 +109,16 @@ impl Source {
             Source::Task(task) => Examples::for_step(task, settings, trial_seed, step)?.take_split(count),
             Source::Own(own) => Err(GenerateError::NotGenerated { name: own.name.clone() }),
             Source::Text(text) => Err(GenerateError::NotGenerated { name: text.settings.spec.to_string() }),
+        }
+    }
+
+    /// Whether its data sets have a [fact](Dataset::facts) about their splits.
+    pub fn has(&self, fact: Fact) -> bool {
+        match (fact, self) {
+            (Fact::Unigram, _) => true,
+            (Fact::Floor, Source::Task(task)) => task.task.evaluator() != Evaluator::Estimate,
+            (Fact::Characters, source) => matches!(source, Source::Text(_)),
+            (Fact::Floor, Source::Own(_) | Source::Text(_)) => false,
         }
     }
 

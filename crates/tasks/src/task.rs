@@ -152,7 +152,7 @@ pub trait Task: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// A rule of the task's own for [`relevant_positions`](BuiltTask::relevant_positions) of a legal sequence without padding,
+    /// A rule of the task's own for the [relevant positions](BuiltTask::relevant_keys) of a legal sequence without padding,
     /// in ascending order. Without one, a position is relevant if replacing its token alone can change an answer. This fails
     /// where several tokens say the same and a single different one is illegal.
     fn relevant(&self, tokens: &[Token]) -> Option<Vec<usize>> {

@@ -127,7 +127,7 @@ fn files_and_labels_show_where_each_answer_belongs() {
     assert_eq!(line(Format::Tokens), "1 0 0 1 1 2\t2:1 3:0 4:1\n");
     assert_eq!(line(Format::Text), "1 0 0 1 1\t2:odd 3:even 4:odd\n");
     assert_eq!(answer_line(&task, "1 0 0 1 1 2").unwrap(), answers);
-    assert_eq!(task.relevant_positions(&[1, 0, 0]), [0, 1, 2]);
+    assert_eq!(task.relevant_keys(&[1, 0, 0]).unwrap().all(), [0, 1, 2]);
 }
 
 /// An evaluator that disagrees about one of many answers is found out.
@@ -220,5 +220,57 @@ fn a_task_that_forgets_values_of_slices_is_wrong() {
         let split = source.dataset(&DataSettings::with_length(Length::Exactly(5)), 1);
         let error = source.slice_tables(&split.unwrap().train).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
+    }
+}
+
+/// Three questions about three bits; the lists are what the task calls relevant to them.
+fn looking_at(lists: fn() -> Vec<Vec<usize>>) -> BuiltTask {
+    #[derive(Debug)]
+    struct Looking(fn() -> Vec<Vec<usize>>);
+    impl Task for Looking {
+        fn generate(&self, lengths: &Lengths, random: &mut Random, out: &mut Vec<Token>) -> Result<Answers, Unlikely> {
+            RunningParity { from: 0 }.generate(lengths, random, out)
+        }
+        fn answers(&self, bits: &[Token]) -> Result<Answers, Illegal> {
+            RunningParity { from: 0 }.answers(bits)
+        }
+        fn relevant_to_questions(&self, _bits: &[Token]) -> Option<Vec<Vec<usize>>> {
+            Some(self.0())
+        }
+    }
+    let built = task("running-parity");
+    BuiltTask { task: Arc::new(Looking(lists)), ..built }
+}
+
+#[test]
+fn every_question_has_its_own_relevant_positions() {
+    let task = looking_at(|| vec![vec![0], vec![], vec![0, 2]]);
+    let keys = task.relevant_keys(&[1, 0, 0, 2, 2]).unwrap();
+    let of = |query| keys.of_query(query, 5);
+    assert_eq!([0, 1, 2, 3].map(of), [Some(&[0][..]), None, Some(&[0, 2]), None], "padding asks nothing");
+    assert_eq!(keys.all(), [0, 2]);
+    assert_eq!(task.relevant_keys(&[1, 7]).unwrap().all(), [0u32; 0], "illegal sequences have none");
+}
+
+#[test]
+fn a_task_with_positions_that_cannot_be_is_wrong() {
+    for (lists, problem) in [
+        (
+            (|| vec![vec![0], vec![1]]) as fn() -> Vec<Vec<usize>>,
+            "it asks 3 questions and gives relevant positions for 2",
+        ),
+        (
+            || vec![vec![0], vec![1], vec![3]],
+            "the relevant positions [3] of a question are not positions of its 3 tokens",
+        ),
+        (|| vec![vec![0], vec![1, 1], vec![2]], "the relevant positions [1, 1] of a question are not positions"),
+        (|| vec![vec![0], vec![2, 1], vec![2]], "the relevant positions [2, 1] of a question are not positions"),
+    ] {
+        let error = looking_at(lists).relevant_keys(&[1, 0, 1]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the task `running-parity` is wrongly defined: ") && error.contains(problem),
+            "{error}"
+        );
+        assert!(error.ends_with("the sequence is `1 0 1`"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The measures of one trial.
 
-use semfocus_core::{Goal, Metric};
+use semfocus_core::{Metric, Threshold};
 use semfocus_store::{CurvePoint, State, TrialData};
 use serde::Serialize;
 
@@ -49,10 +49,10 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// None before the first epoch is complete.
-    pub fn new(trial: &TrialData, goal: Goal) -> Option<Self> {
+    /// With the epochs to a target. None before the first epoch is complete.
+    pub fn new(trial: &TrialData, target: Threshold) -> Option<Self> {
         let (curve, last) = (&trial.curve, &trial.curve.last()?.metrics);
-        let reached = curve.iter().position(|point| goal.is_reached(&point.metrics));
+        let reached = curve.iter().position(|point| target.is_reached(&point.metrics));
         let observed = if trial.state == State::Diverged { trial.entry.epochs } else { curve.len() };
         let time_to_target = match reached {
             Some(index) => TimeToTarget::reached_at(curve[index].epoch as f64),

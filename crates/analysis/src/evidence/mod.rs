@@ -28,10 +28,10 @@ pub mod tuned;
 pub mod unit;
 pub mod verdict;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use semfocus_core::{Experiment, Goal, Metric, Point, TrialId};
+use semfocus_core::{Experiment, Goal, Metric, Point, Quantity, Threshold, TrialId, UnknownFact};
 use semfocus_store::{Damage, RunData, State, Store, TrialData};
 use serde::{Serialize, Serializer};
 
@@ -48,7 +48,7 @@ pub use unit::Unit;
 pub use semfocus_core::BASELINE;
 
 /// The default target: a training accuracy of 95 %, as in the study.
-pub const GOAL: Goal = Goal { metric: Metric::TrainAccuracy, value: 0.95 };
+pub const GOAL: Goal = Goal { quantity: Quantity::Recorded(Metric::TrainAccuracy), value: 0.95 };
 
 /// A trial and its measures.
 #[derive(Clone, Debug)]
@@ -92,6 +92,9 @@ pub struct MechanismEvidence {
     pub generalisation_gap: Option<f64>,
     /// Median over the seeds of the accuracy on the test split after the best epoch, if all trials that are over have one.
     pub best_test_accuracy: Option<f64>,
+    /// Medians over the seeds of losses, accuracies and what follows from them and the data, after the last epoch; without those that
+    /// are not known of all trials.
+    pub last: BTreeMap<&'static str, f64>,
     /// Trials whose best held-out accuracy is clearly above that of always giving the most frequent class.
     pub above_majority: usize,
     /// Share of trials that have not reached the target, epoch by epoch.
@@ -154,30 +157,67 @@ pub enum EvidenceError {
         /// What there is.
         known: String,
     },
+    /// The target means nothing for the data of a trial.
+    #[error("{unknown}{}\nhelp: a target on a loss, an accuracy or a perplexity needs nothing", missing(trial, *is_written))]
+    Target {
+        /// Why not.
+        unknown: UnknownFact,
+        /// Which trial it is.
+        trial: String,
+        /// Whether anything is written down of its data.
+        is_written: bool,
+    },
+}
+
+/// Which trial is meant, and why it does not say what its data are.
+fn missing(trial: &str, is_written: bool) -> String {
+    let reason =
+        if is_written { "its data do not have it" } else { "the version that trained it did not write it down" };
+    format!(" ({trial}: {reason})")
+}
+
+/// What a target is for the data of a trial. None for trials without epochs, and for those that do not say what their data are because
+/// their status is damaged.
+fn target_of(trial: &TrialData, goal: Goal, damage: &[Damage]) -> Result<Option<Threshold>, EvidenceError> {
+    match goal.threshold(&trial.data_facts()) {
+        Ok(target) => Ok(Some(target)),
+        Err(_) if trial.curve.is_empty() || trial.updated.is_none() && !damage.is_empty() => Ok(None),
+        Err(unknown) => {
+            let (trial, is_written) = (trial.entry.title(), trial.facts.is_some());
+            Err(EvidenceError::Target { unknown, trial, is_written })
+        }
+    }
 }
 
 impl Evidence {
     /// Reads a store, finished or not, and compares with full attention.
-    pub fn read(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
+    pub fn read(store: &Store, goal: impl Into<Option<Goal>>) -> Result<Self, EvidenceError> {
         Evidence::read_against(store, goal, None)
     }
 
     /// Reads a store, finished or not, and compares with one of its mechanisms; with full attention if none is given.
-    pub fn read_against(store: &Store, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
+    pub fn read_against(
+        store: &Store,
+        goal: impl Into<Option<Goal>>,
+        baseline: Option<&str>,
+    ) -> Result<Self, EvidenceError> {
         Evidence::new(store.read()?.into(), goal, baseline)
     }
 
-    /// Reads a store with its loss surfaces and sharpness, for a report.
-    pub fn read_all(store: &Store, goal: Goal) -> Result<Self, EvidenceError> {
+    /// Reads a store with its slices, loss surfaces and sharpness, for a report.
+    pub fn read_all(store: &Store, goal: impl Into<Option<Goal>>) -> Result<Self, EvidenceError> {
         Evidence::new(store.read_all()?.into(), goal, None)
     }
 
-    /// What a run shows, compared with one of its mechanisms; with full attention if none is given.
-    pub fn new(run: RunData, goal: Goal, baseline: Option<&str>) -> Result<Self, EvidenceError> {
+    /// What a run shows, compared with one of its mechanisms; with full attention if none is given. The target is `goal`, or else that of
+    /// the experiment, or else [`GOAL`].
+    pub fn new(run: RunData, goal: impl Into<Option<Goal>>, baseline: Option<&str>) -> Result<Self, EvidenceError> {
         let RunData { experiment, trials, damage } = run;
+        let goal = goal.into().or(experiment.target).unwrap_or(GOAL);
         let mut points: Vec<(Point, Vec<Observed>)> = Vec::new();
         for trial in trials {
-            let measures = Measures::new(&trial, goal);
+            let target = target_of(&trial, goal, &damage)?;
+            let measures = target.and_then(|target| Measures::new(&trial, target));
             let point = trial.entry.point.clone();
             let observed = Observed { trial, measures };
             match points.iter_mut().find(|(other, _)| *other == point) {
@@ -197,18 +237,19 @@ impl Evidence {
         Ok(Evidence { experiment, goal, baseline, points, damage, concluded: Concluded::default() })
     }
 
-    /// Takes probes, loss surfaces and sharpness from a later reading of the same run. What was concluded stays: it follows from the
+    /// Takes probes, slices, loss surfaces and sharpness from a later reading of the same run. What was concluded stays: it follows from the
     /// curves alone.
     pub fn update_measurements(&mut self, run: RunData) {
         self.damage = run.damage;
         let mut read: HashMap<TrialId, TrialData> =
             run.trials.into_iter().map(|trial| (trial.entry.id, trial)).collect();
         for observed in self.points.iter_mut().flat_map(|point| &mut point.trials) {
-            let Some(TrialData { probes, surfaces, sharpness, .. }) = read.remove(&observed.trial.entry.id) else {
+            let Some(TrialData { probes, slices, surfaces, sharpness, .. }) = read.remove(&observed.trial.entry.id)
+            else {
                 continue;
             };
             let trial = &mut observed.trial;
-            (trial.probes, trial.surfaces, trial.sharpness) = (probes, surfaces, sharpness);
+            (trial.probes, trial.slices, trial.surfaces, trial.sharpness) = (probes, slices, surfaces, sharpness);
         }
     }
 
@@ -406,6 +447,16 @@ fn horizon(trials: &[Observed]) -> f64 {
     if censored.is_finite() { censored } else { times.map(|time| time.time).fold(0.0, f64::max) }
 }
 
+/// The median over trials of every quantity that all of them know after their last epoch.
+fn last_values<'a>(trials: impl Iterator<Item = &'a TrialData>) -> BTreeMap<&'static str, f64> {
+    let ends: Vec<_> = trials.filter_map(|trial| Some((trial.curve.last()?.metrics, trial.data_facts()))).collect();
+    let of = |quantity: Quantity| {
+        let values: Option<Vec<f64>> = ends.iter().map(|(metrics, facts)| quantity.value(metrics, facts)).collect();
+        Some((quantity.name(), median(&values?)?))
+    };
+    Quantity::of_quality().filter_map(of).collect()
+}
+
 impl MechanismEvidence {
     fn new(mechanism: &str, trials: &[Observed], horizon: f64) -> Self {
         let all: Vec<&Observed> =
@@ -438,6 +489,7 @@ impl MechanismEvidence {
                 .map(|measures| measures.test_accuracy)
                 .collect::<Option<Vec<f64>>>()
                 .and_then(|accuracies| median(&accuracies)),
+            last: last_values(all.iter().map(|observed| &observed.trial)),
             above_majority: measures.iter().filter(|m| accuracy::is_learned(m.luck, trials.len())).count(),
             survival,
         }

@@ -4,13 +4,13 @@ use semfocus_core::Goal;
 
 /// A target in words: `a training accuracy of 95 %`.
 pub fn target_words(goal: Goal) -> String {
-    format!("a {} of {}", goal.metric.info().words, target_value(goal))
+    format!("a {} of {}", goal.quantity.words(), target_value(goal))
 }
 
 /// The value of a target: `95 %`.
 pub fn target_value(goal: Goal) -> String {
     match round(100.0 * goal.value) {
-        percent if goal.metric.info().is_share => format!("{percent} %"),
+        percent if goal.quantity.is_share() => format!("{percent} %"),
         _ => round(goal.value).to_string(),
     }
 }

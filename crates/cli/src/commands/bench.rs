@@ -1,5 +1,5 @@
-//! `semfocus bench`: time of a training step and an evaluation step, against the speed of matrix products measured in the same
-//! process.
+//! `semfocus bench`: time of a training step and an evaluation step, of the study's model or of the model and the data of an
+//! experiment, against the speed of matrix products measured in the same process.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use burn::module::Module;
 use clap::Args as ClapArgs;
 use semfocus_core::measurement::Count;
-use semfocus_core::{Allocation, MechanismList};
+use semfocus_core::{Allocation, Experiment, MechanismList, Request};
 use semfocus_lab::estimate::random_batch;
 
+use semfocus_lab::training::batch;
 use semfocus_lab::{Device, Lab};
-use semfocus_nn::{Encoder, Engine, InstructionSet, ModelConfig, Pass, conformance, cost, train};
+use semfocus_nn::{Attention, Encoder, Engine, InstructionSet, ModelConfig, Pass, conformance, cost, train};
 
 use serde::Serialize;
 
@@ -22,21 +23,30 @@ use crate::{Error, Exit};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
+    /// Measure the model and the data of an experiment: the name of a preset, or the path of a file [default: the study's model]
+    #[arg(conflicts_with_all = ["length", "width", "mlp", "blocks", "batch", "classes", "per_token", "heads", "head_width"])]
+    experiment: Option<String>,
+    /// Override a setting of the experiment, e.g. -s model.blocks=3
+    #[arg(short, long = "set", value_name = "KEY=VALUE", requires = "experiment")]
+    set: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     /// Threads to use [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<Count<1, 1024>>,
-    /// Mechanisms to measure
-    #[arg(long, value_name = "A,B,…", default_value = "full,topk:5,banded:5")]
-    mechanisms: Vec<MechanismList>,
+    /// Mechanisms to measure [default: full,topk:5,banded:5, or those of the experiment]
+    #[arg(long, value_name = "A,B,…")]
+    mechanisms: Option<Vec<MechanismList>>,
     /// Sequence lengths to measure: 600 has 10 blocks and 10 classes, as in the study, any other 5 and 2
     #[arg(long, value_name = "L,…", value_delimiter = ',', default_value = "40,600")]
     length: Vec<Count<1, 100_000>>,
-    /// Width of the model, and of its MLPs
+    /// Width of the model
     #[arg(long, value_name = "D", default_value = "64")]
     width: Count<1, 4096>,
+    /// Width of the hidden layer of its MLPs [default: the width of the model]
+    #[arg(long, value_name = "D")]
+    mlp: Option<Count<1, 16_384>>,
     /// Blocks, whatever the length
     #[arg(long, value_name = "N")]
     blocks: Option<Count<0, 1000>>,
@@ -84,11 +94,6 @@ struct Report {
     gemm_gflops: f64,
     threads: usize,
     instructions: &'static str,
-    batch: usize,
-    per_token: bool,
-    width: usize,
-    heads: usize,
-    head_width: usize,
     cases: Vec<Case>,
 }
 
@@ -96,7 +101,13 @@ struct Report {
 struct Case {
     length: usize,
     blocks: usize,
+    batch: usize,
+    width: usize,
+    heads: usize,
+    head_width: usize,
     classes: usize,
+    /// Questions that a sequence asks, on average.
+    questions: f64,
     mechanism: String,
     /// Median of a step in milliseconds.
     train_ms: f64,
@@ -110,12 +121,21 @@ struct Case {
     peak_rss_mib: Option<f64>,
 }
 
+/// What is measured: a model and a batch.
+struct Subject {
+    config: ModelConfig,
+    attention: Attention,
+    batch: train::Batch,
+}
+
 pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> {
     if let Some(instructions) = args.instructions {
         instructions.force();
     }
-    let names = args.mechanisms.iter().flat_map(|list| &list.0);
-    let attentions = names.map(|name| lab.attention(name)).collect::<Result<Vec<_>, _>>()?;
+    let subjects = match &args.experiment {
+        Some(experiment) => subjects_of_experiment(experiment, args, lab)?,
+        None => subjects_of_shape(args, lab)?,
+    };
     let threads = args.threads.map_or_else(|| Allocation::here().cores, Count::get);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let time = Duration::from_secs_f64(args.seconds);
@@ -124,48 +144,84 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         gemm_gflops: pool.install(|| cost::matmul_gflops(&Device::cpu().plain())),
         threads,
         instructions: InstructionSet::current().name(),
-        batch: args.batch.get(),
-        per_token: args.per_token,
-        width: args.width.get(),
-        heads: args.heads.get(),
-        head_width: args.head_width.map_or_else(|| args.width.get() / args.heads.get(), Count::get).max(1),
         cases: Vec::new(),
     };
-    for length in args.length.iter().map(|length| length.get()) {
-        let (vocabulary, classes, blocks) = if length == 600 { (16, 10, 10) } else { (3, 2, 5) };
-        let classes = args.classes.map(Count::get).map_or((vocabulary, classes), |classes| (classes, classes));
-        for attention in &attentions {
-            let config = ModelConfig {
-                blocks: args.blocks.map_or(blocks, Count::get),
-                d_model: report.width,
-                d_mlp: report.width,
-                heads: report.heads,
-                d_head: Some(report.head_width),
-                engine: if args.reference { Engine::Reference } else { Engine::default() },
-                ..ModelConfig::new(classes.0, classes.1)
-            };
-            say!("measuring length {length}, {} …", attention.spec);
-            let case = pool.install(|| measure(config, attention.clone(), length, time, &report))?;
-            report.cases.push(case);
-        }
+    for subject in subjects {
+        say!("measuring length {}, {} …", subject.batch.tokens.dims()[1], subject.attention.spec);
+        let case = pool.install(|| measure(subject, time, report.gemm_gflops))?;
+        report.cases.push(case);
     }
     emit(out, args.json, &report, |out| print_table(&report, out))
 }
 
-fn measure(
-    config: ModelConfig,
-    attention: semfocus_nn::Attention,
-    length: usize,
-    time: Duration,
-    &Report { gemm_gflops, batch: size, per_token, .. }: &Report,
-) -> Result<Case, Error> {
+/// The mechanisms that are named on the command line, if any.
+fn mechanisms(args: &Args) -> Option<Vec<String>> {
+    args.mechanisms.as_ref().map(|lists| lists.iter().flat_map(|list| list.0.clone()).collect())
+}
+
+fn engine(args: &Args, usual: Engine) -> Engine {
+    if args.reference { Engine::Reference } else { usual }
+}
+
+/// The model of the study with the shape that the options say, and random tokens.
+fn subjects_of_shape(args: &Args, lab: &Lab) -> Result<Vec<Subject>, Error> {
+    let names = mechanisms(args).unwrap_or_else(|| ["full", "topk:5", "banded:5"].map(str::to_owned).to_vec());
+    let (width, heads) = (args.width.get(), args.heads.get());
+    let mut subjects = Vec::new();
+    for length in args.length.iter().map(|length| length.get()) {
+        let (vocabulary, classes, blocks) = if length == 600 { (16, 10, 10) } else { (3, 2, 5) };
+        let classes = args.classes.map(Count::get).map_or((vocabulary, classes), |classes| (classes, classes));
+        for name in &names {
+            let config = ModelConfig {
+                blocks: args.blocks.map_or(blocks, Count::get),
+                d_model: width,
+                d_mlp: args.mlp.map_or(width, Count::get),
+                heads,
+                d_head: Some(args.head_width.map_or_else(|| width / heads, Count::get).max(1)),
+                engine: engine(args, Engine::default()),
+                ..ModelConfig::new(classes.0, classes.1)
+            };
+            let batch = random_batch(&config, args.batch.get(), length, args.per_token);
+            subjects.push(Subject { config, attention: lab.attention(name)?, batch });
+        }
+    }
+    Ok(subjects)
+}
+
+/// The model of an experiment with each of its mechanisms, and the first batch of its training examples: of a grid, the first point.
+fn subjects_of_experiment(experiment: &str, args: &Args, lab: &Lab) -> Result<Vec<Subject>, Error> {
+    let request = |more: &[String]| Request {
+        experiment: experiment.to_owned(),
+        mechanisms: mechanisms(args),
+        seeds: Some(1),
+        overrides: args.set.iter().chain(more).cloned().collect(),
+        ..Request::default()
+    };
+    // A batch is all that is needed of the data.
+    let size = lab.plan(&Experiment::resolve(&request(&[]), lab)?)?.trials[0].settings.training.batch;
+    let few = [format!("data.train={size}"), "data.held_out=1".to_owned(), "data.test=0".to_owned()];
+    let trials = lab.plan(&Experiment::resolve(&request(&few), lab)?)?.trials;
+    let mut subjects = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.point == trials[0].point) {
+        let settings = &trial.settings;
+        let train = trial.source.dataset(&settings.data, settings.seed)?.train;
+        subjects.push(Subject {
+            config: ModelConfig { engine: engine(args, settings.model.engine), ..settings.model.clone() },
+            attention: lab.attention(&settings.mechanism)?,
+            batch: batch(&train, 0..size.min(train.len()), &Device::cpu().plain()),
+        });
+    }
+    Ok(subjects)
+}
+
+fn measure(Subject { config, attention, batch }: Subject, time: Duration, gemm_gflops: f64) -> Result<Case, Error> {
     reset_peak_memory();
     let device = Device::cpu().autodiff();
-    let (blocks, classes) = (config.blocks, config.classes);
-    let batch = random_batch(&config, size, length, per_token);
-    let with_globals = length + attention.spec.globals;
-    let asked = batch.questions.all().len() as f64 / size as f64;
-    let flops = cost::flops(&config, &attention.clone().into(), with_globals, asked);
+    let [size, length] = batch.tokens.dims();
+    let ModelConfig { blocks, classes, d_model: width, heads, .. } = config;
+    let head_width = config.head_width();
+    let questions = batch.questions.all().len() as f64 / size as f64;
+    let flops = cost::flops(&config, &attention.clone().into(), length + attention.spec.globals, questions);
     let mechanism = attention.spec.to_string();
     let model = conformance::with_stand_ins(Encoder::new(config, attention, 1, &device)?);
     let mut model = Some(model);
@@ -192,7 +248,12 @@ fn measure(
     Ok(Case {
         length,
         blocks,
+        batch: size,
+        width,
+        heads,
+        head_width,
         classes,
+        questions,
         mechanism,
         train_ms,
         eval_ms,
@@ -234,9 +295,12 @@ fn peak_memory_mib() -> Option<f64> {
 }
 
 fn print_table(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let Report { gemm_gflops, threads, instructions, batch, width, heads, head_width, cases, .. } = report;
+    let Report { gemm_gflops, threads, instructions, cases } = report;
     writeln!(out, "{}, {instructions}; matrix products reach {gemm_gflops:.0} GFLOP/s", counted(*threads, "thread"))?;
-    writeln!(out, "batch {batch}, width {width}, {} of width {head_width}", counted(*heads, "head"))?;
+    // All cases have the same model but for its mechanism and the length.
+    if let Some(Case { batch, width, heads, head_width, .. }) = cases.first() {
+        writeln!(out, "batch {batch}, width {width}, {} of width {head_width}", counted(*heads, "head"))?;
+    }
     writeln!(out, "share = useful arithmetic / what matrix products could do")?;
     writeln!(out)?;
     writeln!(out, "                            training              evaluation            peak")?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::claim::{CLAIM_RULE, Claim};
 use semfocus_analysis::evidence::verdict::{GENERALISATION_RULE, LEARNING_RULE};
-use semfocus_analysis::evidence::{Evidence, GOAL, PointEvidence};
+use semfocus_analysis::evidence::{Evidence, PointEvidence};
 use semfocus_core::experiment::in_words;
 use semfocus_core::{ExperimentError, Goal, settings};
 use semfocus_store::{Store, TrialData};
@@ -44,9 +44,12 @@ pub(crate) struct Args {
 /// What counts as having learned.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GoalArgs {
-    /// What counts as having learned, e.g. "heldout_accuracy >= 0.9" [default: train_accuracy >= 0.95]
+    /// What counts as having learned, e.g. "heldout_accuracy >= 0.9" [default: that of the experiment, or else train_accuracy >= 0.95]
     ///
-    /// A metric of epochs.csv and the value to reach: at least (>=) for accuracies, at most (<=) for losses.
+    /// A quantity and the value to reach, at least (>=) for accuracies and shares, at most (<=) for the others: train_loss,
+    /// train_accuracy, heldout_loss, heldout_accuracy; or what follows from a loss: train_ or heldout_ and perplexity, excess (above
+    /// the best possible loss) or bits_per_character; or heldout_learned, the share of the way from the loss of the class frequencies to
+    /// the best possible one.
     #[arg(long, alias = "goal", value_name = "TARGET")]
     target: Option<Goal>,
 }
@@ -55,10 +58,6 @@ impl GoalArgs {
     /// The target that was asked for.
     pub(crate) fn given(&self) -> Option<Goal> {
         self.target
-    }
-
-    pub(crate) fn get(&self) -> Goal {
-        self.target.unwrap_or(GOAL)
     }
 }
 
@@ -93,7 +92,7 @@ impl<'a> Compared<'a> {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let [dir] = &args.dirs[..] else { return across(args, out) };
-    let found = Evidence::read_against(&Store::open(dir)?, args.goal.get(), args.baseline.as_deref())?;
+    let found = Evidence::read_against(&Store::open(dir)?, args.goal.given(), args.baseline.as_deref())?;
     emit(out, args.json, &Compared::new(args, &found), |out| print(&found, args, out))?;
     Ok(left_out(dir, &found.damage))
 }
@@ -110,9 +109,14 @@ fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let names: Vec<String> = args.dirs.iter().map(|dir| name_of(dir, &args.dirs)).collect();
     let fits = args.json || names.iter().all(|name| name.chars().count() <= NAME_WIDTH);
     let label = |place: usize| if fits { names[place].clone() } else { format!("run {}", place + 1) };
-    let read =
-        |(place, dir): (usize, &PathBuf)| Ok((label(place), Evidence::read(&Store::open(dir)?, args.goal.get())?));
-    let runs = args.dirs.iter().enumerate().map(read).collect::<Result<Vec<(String, Evidence)>, Error>>()?;
+    // The target of the first run is that of all.
+    let mut goal = args.goal.given();
+    let mut read = |(place, dir): (usize, &PathBuf)| {
+        let run = Evidence::read(&Store::open(dir)?, goal)?;
+        goal = Some(run.goal);
+        Ok((label(place), run))
+    };
+    let runs = args.dirs.iter().enumerate().map(&mut read).collect::<Result<Vec<(String, Evidence)>, Error>>()?;
     let Some(mut found) = Evidence::across(&runs) else {
         let mechanisms = |(name, run): &(String, Evidence)| {
             let axes: Vec<&str> = run.experiment.axes().iter().map(|(path, _)| *path).collect();

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
-    let found = Evidence::read(&Store::open(&args.dir)?, args.goal.get())?;
+    let found = Evidence::read(&Store::open(&args.dir)?, args.goal.given())?;
     let causes: Vec<Causes> = found.points.iter().filter_map(|point| Causes::new(point, args.of.as_deref())).collect();
     if causes.is_empty() {
         return Err(nothing_to_explain(&found, args.of.as_deref()).into());

@@ -38,7 +38,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let store = Store::open(&args.dir)?;
-    let evidence = Evidence::read_all(&store, args.goal.get())?;
+    let evidence = Evidence::read_all(&store, args.goal.given())?;
     let Written { page, figures, tables, missing } = semfocus_report::write(&store, &evidence)?;
     let report = Report { page, figures, tables, missing };
     emit(out, args.json, &report, |out| {

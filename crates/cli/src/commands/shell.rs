@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Command, ValueHint};
 use clap_complete::Shell;
 use semfocus_core::experiment::presets;
-use semfocus_core::{Metric, Scale, settings};
+use semfocus_core::{Quantity, Scale, settings};
 use semfocus_lab::Lab;
 use semfocus_nn::Named;
 use semfocus_store::files::write_whole;
@@ -92,7 +92,7 @@ fn with_names(command: Command, lab: &Lab) -> Command {
         .map(|setting| format!("{}=", setting.path))
         .collect();
     let scales: Vec<String> = Scale::ALL.iter().map(Scale::to_string).collect();
-    let metrics: Vec<String> = Metric::of_quality().map(|metric| metric.name.to_owned()).collect();
+    let metrics: Vec<String> = Quantity::of_quality().map(|quantity| quantity.name().to_owned()).collect();
     let values = [
         ("experiment", &experiments),
         ("mechanisms", &mechanisms),

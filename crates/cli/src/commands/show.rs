@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use semfocus_analysis::evidence::GOAL;
+use semfocus_core::quantity::Derived;
 use semfocus_core::study::seed_name;
-use semfocus_core::{EpochRecord, METRICS, Origin, TrialSettings, settings};
+use semfocus_core::{DataFacts, EpochRecord, METRICS, Origin, Quantity, SplitFacts, TrialSettings, settings};
 use semfocus_store::{CheckpointName, Damage, Environment, State, Status, StoreError, TestResult, TrialReader};
 use serde::Serialize;
 
@@ -104,10 +105,13 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
             &format!("{} (all others have their defaults; see trial.toml)", changed.join(", ")),
         )?;
     }
-    let reached = epochs.iter().find(|record| GOAL.is_reached(&record.metrics));
+    let target = GOAL.threshold(&DataFacts::default()).expect("an accuracy needs no facts");
+    let reached = epochs.iter().find(|record| target.is_reached(&record.metrics));
     let when =
         reached.map_or_else(|| "not reached yet".to_owned(), |record| format!("reached in epoch {}", record.epoch));
     writeln!(out, "target     {:.0} % training accuracy, {when}", 100.0 * GOAL.value)?;
+    let facts = status.as_ref().and_then(|status| status.facts).unwrap_or_default();
+    paragraph(out, "losses     ", &known_losses(&facts, epochs.last()))?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {
         writeln!(out, "best       held-out accuracy {:.1} % in epoch {}", 100.0 * best.heldout_accuracy, best.epoch)?;
     }
@@ -165,6 +169,18 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         paragraph(out, "", &text)?;
     }
     Ok(())
+}
+
+/// What held-out losses are to be compared with, and how far the last epoch came.
+fn known_losses(facts: &DataFacts, last: Option<&EpochRecord>) -> String {
+    let SplitFacts { floor, unigram, .. } = facts.held_out;
+    let learned = last.and_then(|last| {
+        let learned = Quantity::Derived(Derived::HeldoutLearned).value(&last.metrics, facts)?;
+        Some(format!("{:.1} % of the way between them learned", 100.0 * learned))
+    });
+    let unigram = unigram.map(|loss| format!("held-out loss {loss:.4} by class frequencies alone"));
+    let floor = floor.map(|loss| format!("{loss:.4} at best"));
+    unigram.into_iter().chain(floor).chain(learned).collect::<Vec<_>>().join(", ")
 }
 
 /// Indices of about twenty epochs at most, evenly spread, and of the first, the last and some others. Also how far apart they are.

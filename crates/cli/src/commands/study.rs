@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser};
-use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_analysis::evidence::Evidence;
 use semfocus_core::names::nearest;
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimate;
@@ -109,7 +109,7 @@ impl Planned {
         let run = RunArguments::try_parse_from(words).map_err(|error| format!("{}: {error}", listed.name))?.args;
         let Estimate { trials, done, seconds, .. } = run::left(&run, lab)?;
         let over = done == trials && dir.join("report.html").is_file();
-        let evidence = Store::is_store(&dir).then(|| Evidence::read(&Store::at(&dir), GOAL)).transpose()?;
+        let evidence = Store::is_store(&dir).then(|| Evidence::read(&Store::at(&dir), None)).transpose()?;
         let answer = evidence.and_then(|evidence| evidence.claim().sentence());
         Ok(Planned { name: listed.name.clone(), trials, done, over, seconds, answer, args: run })
     }

@@ -59,6 +59,7 @@ fn add(layer: &mut Layer, text: &str) -> Result<(), ExperimentError> {
         "seeds" => layer.seeds = Some(given.map(layer::seeds)?),
         "mechanisms" => layer.mechanisms = Some(given.map(|value| layer::texts(list(value)))?),
         "claim" => layer.claim = Some(Located { value: text_after_sign(text), place }),
+        "target" => layer.target = Some(Located { value: text_after_sign(text), place }.map(|text| text.parse())?),
         "name" => layer.name = Some(given.map(layer::plain_name)?),
         _ if path.starts_with("after.") => layer.after.set(&path["after.".len()..], given)?,
         "after" | "base" | "figure" | "grid" | "panel" | "scale" => {

@@ -28,6 +28,8 @@ impl Experiment {
         }
         let (mine, theirs) = (self.settings_at(&[], "full", 0)?.training, other.settings_at(&[], "full", 0)?.training);
         let longer = match (mine.steps, theirs.steps) {
+            // Trials of another length are other trials.
+            _ if mine.rate.depends_on_length() => None,
             (None, None) if theirs.epochs > mine.epochs => Some(("training.epochs", theirs.epochs)),
             (Some(here), Some(there)) if there > here => Some(("training.steps", there)),
             _ => None,
@@ -39,6 +41,12 @@ impl Experiment {
         joined.check_size()?;
         joined.note_changes(names)?;
         Ok(joined)
+    }
+
+    /// Whether more epochs or steps make its trials longer. Where the learning rate of every step depends on their number, they make
+    /// other trials.
+    pub fn can_be_longer(&self) -> Result<bool, ExperimentError> {
+        Ok(!self.settings_at(&[], "full", 0)?.training.rate.depends_on_length())
     }
 
     /// What is asked for beyond the name of the experiment, as the end of a folder's name: empty, or such as
@@ -70,7 +78,11 @@ impl Experiment {
         let is_axis = |experiment: &Experiment, path| experiment.grid.iter().any(|(axis, _)| *axis == path);
         let mut parts = Vec::new();
         // Probes are made during training, so trials that are finished would have none.
-        for setting in settings::all().iter().filter(|setting| setting.role != Role::Duration) {
+        let is_length = |path| ["training.epochs", "training.steps"].contains(&path);
+        let is_result = |setting: &&settings::Setting| {
+            setting.role != Role::Duration || is_length(setting.path) && mine.training.rate.depends_on_length()
+        };
+        for setting in settings::all().iter().filter(is_result) {
             let short = short_name(setting.path);
             match (is_axis(self, setting.path), is_axis(before, setting.path)) {
                 (true, true) => {}
@@ -150,6 +162,26 @@ mod tests {
             .collect();
         let long = suffix(&long.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(long.len() < 120 && long.starts_with("-embedding=0.123456789-"), "{long}");
+    }
+
+    #[test]
+    fn trials_whose_learning_rate_falls_to_their_end_do_not_grow() {
+        let cosine = |epochs: &str, further: &[&str]| {
+            let overrides = [&["training.schedule=cosine", epochs][..], further].concat();
+            experiment(&overrides, |_| {})
+        };
+        let (short, long) = (cosine("training.epochs=5", &[]), cosine("training.epochs=9", &["seeds=9"]));
+        assert_eq!(long.folder_suffix(), "-epochs=9-schedule=cosine");
+        assert!(!short.can_be_longer().unwrap());
+        let epochs = |experiment: &Experiment| experiment.settings_at(&[], "full", 0).unwrap().training.epochs;
+        let joined = short.joined(&long, &AnyName).unwrap();
+        assert_eq!((epochs(&joined), joined.seeds.len()), (5, 9), "only the length is fixed");
+        // With a length of its own, the schedule leaves that of the trials open.
+        let [short, long] =
+            ["training.epochs=5", "training.epochs=9"].map(|epochs| cosine(epochs, &["training.schedule_steps=700"]));
+        assert_eq!(long.folder_suffix(), "-schedule=cosine-schedule_steps=700");
+        assert!(short.can_be_longer().unwrap());
+        assert_eq!(epochs(&short.joined(&long, &AnyName).unwrap()), 9);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::difference::Difference;
 use super::error::ExperimentError;
 use super::expect::{self, Outcome};
 use super::source::{Entry, Located, Node, Place, for_each, parse_toml};
+use crate::goal::Goal;
 use crate::names::{nearest, shortened};
 use crate::settings::{self, Role};
 use crate::spec::{is_key, is_name};
@@ -24,6 +25,7 @@ pub(crate) struct Layer {
     pub(crate) base: Option<Located<String>>,
     pub(crate) claim: Option<Located<String>>,
     pub(crate) figure: Option<Located<String>>,
+    pub(crate) target: Option<Located<Goal>>,
     pub(crate) reduced: Vec<Difference>,
     pub(crate) changed: Vec<Difference>,
     pub(crate) notes: Vec<String>,
@@ -43,8 +45,21 @@ pub(crate) struct Layer {
 }
 
 /// Keys of an experiment that are not settings of a trial.
-const KEYS: [&str; 12] =
-    ["after", "base", "claim", "expect", "figure", "grid", "layers", "mechanisms", "name", "panel", "scale", "seeds"];
+const KEYS: [&str; 13] = [
+    "after",
+    "base",
+    "claim",
+    "expect",
+    "figure",
+    "grid",
+    "layers",
+    "mechanisms",
+    "name",
+    "panel",
+    "scale",
+    "seeds",
+    "target",
+];
 
 impl Layer {
     /// Reads a file.
@@ -69,6 +84,7 @@ impl Layer {
                 self.claim = Some(located().map(|value| text(value).map(words))?);
             }
             ("figure", _) => self.figure = Some(located().map(text)?),
+            ("target", _) => self.target = Some(located().map(|value| text(value)?.parse())?),
             ("reduced", _) => self.reduced = node.read(differences)?,
             ("changed", _) => self.changed = node.read(differences)?,
             ("notes", _) => self.notes = node.read(texts)?,

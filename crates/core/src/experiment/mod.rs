@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value;
 
 use crate::data::TEXT_TASK;
+use crate::goal::Goal;
 use crate::mechanism::{BASELINE, Schedule};
 use crate::settings::{self, Role, Setting, TrialSettings};
 use crate::spec::Parts;
@@ -140,6 +141,8 @@ pub struct Experiment {
     pub claim: String,
     /// The figure of the study it belongs to, if any.
     pub figure: Option<String>,
+    /// What has to be reached, if not the usual training accuracy.
+    pub target: Option<Goal>,
     /// Its scale.
     pub scale: Scale,
     /// What the scale makes different from the published experiment.
@@ -200,6 +203,7 @@ impl Experiment {
             name,
             claim: String::new(),
             figure: None,
+            target: None,
             scale,
             reduced: Vec::new(),
             changed: Vec::new(),
@@ -275,6 +279,9 @@ impl Experiment {
         if let Some(figure) = &layer.figure {
             self.figure = Some(figure.value.clone());
         }
+        if let Some(target) = &layer.target {
+            self.target = Some(target.value);
+        }
         fn take_all<T: Clone>(mine: &mut Vec<T>, given: &Vec<T>) {
             if !given.is_empty() {
                 mine.clone_from(given);
@@ -346,6 +353,9 @@ impl Experiment {
         put("claim", Value::String(self.claim.clone()));
         if let Some(figure) = &self.figure {
             put("figure", Value::String(figure.clone()));
+        }
+        if let Some(target) = &self.target {
+            put("target", Value::String(target.to_string()));
         }
         let words = |differences: &[Difference]| differences.iter().map(ToString::to_string).collect();
         for (key, texts) in
@@ -489,7 +499,7 @@ impl Experiment {
         self.claim.clear();
         self.expect.clear();
         self.reduced.clear();
-        self.figure = None;
+        (self.figure, self.target) = (None, None);
     }
 
     /// A setting of the experiment in words: one value, or those of its axis.

@@ -29,7 +29,7 @@ macro_rules! files {
 }
 
 /// Tasks first, then causes, then figures and tables.
-static FILES: [File; 37] = files![
+static FILES: [File; 48] = files![
     "even-pairs",
     "parity",
     "missing-duplicate",
@@ -39,6 +39,17 @@ static FILES: [File; 37] = files![
     "solve-equation",
     "listops",
     "flip-flop",
+    "recall",
+    "mqar",
+    "mqar-zoology",
+    "induction",
+    "selective-copy",
+    "sparse-average",
+    "markov-chain",
+    "mess3",
+    "mess3-product",
+    "rrxor",
+    "dyck",
     "text",
     "causes",
     "figure-1",

@@ -4,8 +4,9 @@ mod registry;
 mod setting;
 
 use crate::data::DataSettings;
+use crate::goal::Goal;
+use crate::learning_rate::RateSettings;
 use crate::mechanism::{Layers, Schedule};
-use crate::metric::Goal;
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
 use crate::origin::Origin;
@@ -55,11 +56,13 @@ pub struct Training {
     pub batch: usize,
     /// Whether every pass has the training examples in an order of its own. Without, it has them in the order of the files.
     pub shuffle: bool,
-    /// Learning rate of the first step.
+    /// Learning rate of the first step, or after the warm-up.
     pub learning_rate: f64,
     /// Factor of the learning rate after every pass over the training examples, and after every epoch if there are no
     /// passes because new examples are drawn for every step.
     pub decay: f64,
+    /// How the learning rate changes.
+    pub rate: RateSettings,
     /// Largest joint norm of the gradients; infinity for no limit.
     pub clip: f64,
     /// The optimiser.
@@ -107,6 +110,7 @@ impl Default for TrialSettings {
                 shuffle: true,
                 learning_rate: 0.1,
                 decay: 0.9995,
+                rate: RateSettings::default(),
                 clip: 0.5,
                 optimizer: OptimizerConfig::default(),
                 stop_when: None,
@@ -127,13 +131,6 @@ impl TrialId {
 }
 
 impl TrialSettings {
-    /// The learning rate of a pass over the training examples; the first one has number 1. Without passes, because new
-    /// examples are drawn for every step, that of an epoch.
-    pub fn learning_rate(&self, pass: usize) -> f64 {
-        let Training { learning_rate, decay, .. } = self.training;
-        learning_rate * decay.powi(i32::try_from(pass - 1).unwrap_or(i32::MAX))
-    }
-
     /// Whether an epoch is a pass over a fixed set of training examples, as usual.
     pub fn is_epoch_a_pass(&self) -> bool {
         !self.data.online && self.training.evaluate_every == 0
@@ -224,6 +221,7 @@ impl TrialSettings {
             let reason = "there is no last example to skip if new ones are drawn for every step (`data.online`)";
             return Err(("quirks.skip_last_example", reason.to_owned()));
         }
+        self.training.rate.check(self.training.learning_rate)?;
         self.check_attention()
     }
 
@@ -320,7 +318,9 @@ mod tests {
         let mut settings = TrialSettings { mechanism: "topk:5".to_owned(), ..TrialSettings::default() };
         let (id, text) = (TrialId::new(&settings), toml::to_string(&settings.to_table()).unwrap());
         assert_eq!(id.to_string(), "6dd70808d11e42eb");
-        for setting in ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from"] {
+        for setting in
+            ["lr_factor", "online", "steps", "evaluate_every", "evaluate_as", "from", "schedule", "warmup", "min_"]
+        {
             assert!(!text.contains(setting), "{text}");
         }
         settings.training.optimizer.lr_factors.query = 8.0;
@@ -368,13 +368,6 @@ mod tests {
         assert!(wrong("task = \"parity\"\n[data.listops]\nmax_depth = 5\n").contains("belongs to the task `listops`"));
         let agreeing = "task = \"listops:depth=5\"\n[data.listops]\nmax_depth = 5\n";
         assert_eq!(read(agreeing).unwrap().task, "listops:depth=5");
-    }
-
-    #[test]
-    fn learning_rate_decays_from_the_second_pass_on() {
-        let mut settings = TrialSettings::default();
-        (settings.training.learning_rate, settings.training.decay) = (1.0, 0.5);
-        assert_eq!([1, 2, 4].map(|pass| settings.learning_rate(pass)), [1.0, 0.5, 0.125]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use toml::Value;
 
 use super::setting::{Role, Setting, choice, count, field, file, flag, number, task_value, text, whole};
+use crate::learning_rate::RateSchedule;
 use crate::mechanism::{Layers, Schedule};
 use crate::model::{Activation, Engine, Visibility};
 use crate::names::shortened;
@@ -298,6 +299,39 @@ fn training() -> Vec<Setting> {
             "above 0",
             positive,
             field!(training.decay),
+        ),
+        choice!(
+            "training.schedule",
+            "what the learning rate does: it is multiplied with `training.decay`, falls along half a cosine wave, or stays",
+            RateSchedule,
+            training.rate.schedule
+        )
+        .left_out_at_default(),
+        count(
+            "training.warmup",
+            "steps in which the learning rate rises in a line to its full value",
+            0..=STEPS,
+            field!(training.rate.warmup),
+        )
+        .left_out_at_default(),
+        number(
+            "training.min_learning_rate",
+            "cosine: learning rate at the end",
+            "of at least 0",
+            |x| x >= 0.0 && x.is_finite(),
+            field!(training.rate.min),
+        )
+        .left_out_at_default(),
+        text(
+            "training.schedule_steps",
+            "cosine: steps until the learning rate has its minimum; all steps of the trial if left out, which then cannot be made \
+             longer",
+            "a whole number of at least 1",
+            |s| s.training.rate.steps.map(|steps| whole(steps as u64)),
+            |s, text| {
+                s.training.rate.steps = Some(count_up_to(STEPS, text)?);
+                Ok(())
+            },
         ),
         number(
             "training.clip",

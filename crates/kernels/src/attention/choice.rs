@@ -53,7 +53,7 @@ impl AttentionKernel<'_> {
         let (mut kept, mut pairs) = (KeptKeys::with_capacity(self.length), Vec::new());
         let mut row_keys = Vec::new();
         let tokens = self.hints.tokens.get(sequence * self.length..(sequence + 1) * self.length).unwrap_or(&[]);
-        let relevant = self.hints.relevant.get(sequence).map(Vec::as_slice);
+        let relevant = self.hints.relevant.get(sequence);
         let mut choose_row = |query: usize, scores: &[f32]| {
             let visible = self.visibility.keys(query, self.length);
             let row = Row {
@@ -65,7 +65,7 @@ impl AttentionKernel<'_> {
                 visible,
                 scores,
                 tokens,
-                relevant,
+                relevant: relevant.and_then(|keys| keys.of_query(query, visible)),
             };
             row_keys.clear();
             rule.select(&row, &mut row_keys);

@@ -26,7 +26,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use semfocus_core::Visibility;
+use semfocus_core::{RelevantKeys, Visibility};
 
 use crate::buffer::Buffer;
 use crate::linear::{LinearGradient, LinearView, run_length};
@@ -94,8 +94,8 @@ pub struct Hints<'a> {
     pub layer: usize,
     /// Token ids of all sequences; empty if the input is not made of tokens.
     pub tokens: &'a [usize],
-    /// The relevant positions of every sequence; empty if they are not known.
-    pub relevant: &'a [Vec<u32>],
+    /// The relevant keys of every sequence; empty if they are not known.
+    pub relevant: &'a [Arc<RelevantKeys>],
     /// Query and key map before training.
     pub initial_maps: Option<(LinearView<'a>, LinearView<'a>)>,
     /// Key of the rows that a rule draws from, numbered like those of `weight_site`.

@@ -29,7 +29,7 @@ mod train;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use semfocus_core::Measurement;
+use semfocus_core::{Measurement, UnknownFact};
 use semfocus_store::{End, Event, JobId, Lease, Session, State, StoreError};
 
 pub use deadline::Deadline;
@@ -178,6 +178,9 @@ pub enum JobError {
     /// The trial could not be begun.
     #[error(transparent)]
     Training(#[from] TrainingError),
+    /// Its target means nothing for its data.
+    #[error(transparent)]
+    Target(#[from] UnknownFact),
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -67,7 +67,7 @@ impl Measure for Probing {
         if context.is_stopping() {
             return Ok(End::Interrupted);
         }
-        let prober = Prober::new(trial, &data.train, self.samples);
+        let prober = Prober::new(trial, &data.train, self.samples)?;
         let mut record = None;
         context.threads.run(&mut || {
             let before = before.as_ref().map(|trained| trained.model.as_ref());

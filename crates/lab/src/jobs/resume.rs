@@ -39,6 +39,7 @@ impl Resume {
         }
         let (good, has_best) = resume.checkpoints(trial, folder)?;
         resume.find_lost(trial, folder, &good, has_best)?;
+        resume.find_lost_slices(folder, trainer.has_slices(0))?;
         for (path, checkpoint) in good {
             if resume.lost.is_some_and(|lost| checkpoint.progress.epoch >= lost) {
                 continue;
@@ -123,6 +124,20 @@ impl Resume {
         Ok(())
     }
 
+    /// Notes damaged slices: those of all epochs are recorded again.
+    fn find_lost_slices(&mut self, folder: &TrialReader, has_slices: bool) -> Result<(), StoreError> {
+        match folder.slices() {
+            Err(StoreError::Damaged { path, reason }) => {
+                if path.exists() {
+                    self.set_aside.push((path, reason));
+                }
+                self.lost = if has_slices { Some(0) } else { self.lost };
+                Ok(())
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
     /// Sets damaged files aside and forgets what is computed again, to the same bits. Returns the hash of the record up to where the
     /// trial continues. `checkpoint` makes the bytes of a checkpoint there.
     pub(super) fn apply(
@@ -151,6 +166,14 @@ impl Resume {
         let first_probe = if self.from == (0, 0) { 0 } else { epoch + 1 };
         if let Some(kept) = folder.cut_probes(first_probe, goes_back)? {
             context.warn(format!("the probes after epoch {epoch} are made again; the old ones are {}", kept.display()));
+        }
+        // Those of the untrained model are written before its record.
+        let first_slices = if folder.curve()?.0.is_some() { epoch + 1 } else { 0 };
+        if let Some(kept) = folder.cut_slices(first_slices, goes_back)? {
+            context.warn(format!(
+                "the slices after epoch {epoch} are recorded again; the old ones are {}",
+                kept.display()
+            ));
         }
         let hash = RecordHash::of(trial.id, &self.records[..epoch]);
         if self.last != (epoch, step) {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use semfocus_core::EpochRecord;
 use semfocus_core::settings::Probing;
+use semfocus_core::{DataFacts, EpochRecord, Threshold, UnknownFact};
 use semfocus_store::{
     Asked, Checkpoint, CheckpointName, End, Event, Finished, JobId, JobKind, Lease, RecordHash, Session, State, Status,
     StoreError, TestResult, TrialReader, utc_now,
@@ -95,10 +95,12 @@ impl Train {
             diverged_in: (state == State::Diverged).then_some(trainer.progress().epoch + 1),
             message: None,
             probes: self.folder.probe_count()?,
+            slices: self.folder.slice_count()?,
             epoch_flops: Some(trainer.epoch_flops()),
             majority: trainer.data().held_out.questions.majority(),
             held_out: asked(&trainer.data().held_out),
             test_split: asked(&trainer.data().test),
+            facts: Some(*trainer.facts()),
             test: None,
             updated: utc_now(),
         })
@@ -118,22 +120,28 @@ impl Train {
             Err(error) => Err(error),
         };
         let Some(records) = intact(folder.records())? else { return Ok(None) };
+        // A target that needs facts which are not on record is tried when the data are there.
+        let facts = || folder.status().ok().flatten().and_then(|status| status.facts).unwrap_or_default();
+        let is_stopped = || self.target(&facts()).is_ok_and(|target| is_reached(target, &records));
         match folder.state(records.len(), training.epochs) {
             // The target may be another one than when the trial was stopped.
-            State::Stopped if !records.iter().any(|record| self.is_target_reached(record)) => Ok(None),
+            State::Stopped if !is_stopped() => Ok(None),
             over if over.is_over() => Ok(Some(over)),
             // A target that is set now may have been reached in a longer trial.
             _ => Ok(None),
         }
     }
 
-    fn is_target_reached(&self, record: &EpochRecord) -> bool {
-        self.trial.settings.training.stop_when.is_some_and(|target| target.is_reached(&record.metrics))
+    /// The target at which it ends early, if it has one.
+    fn target(&self, facts: &DataFacts) -> Result<Option<Threshold>, UnknownFact> {
+        self.trial.settings.training.stop_when.map(|goal| goal.threshold(facts)).transpose()
     }
 
-    /// Puts the untrained model on record as epoch 0, if it is not there. One whose loss is not finite has diverged.
-    fn evaluate_untrained(&self, trainer: &Trainer, context: &Context<'_>) -> Result<Option<End>, JobError> {
-        if self.folder.curve()?.0.is_some() {
+    /// Puts the untrained model and its slices on record as epoch 0, if they are not there. One whose loss is not finite has diverged.
+    fn evaluate_untrained(&self, trainer: &mut Trainer, context: &Context<'_>) -> Result<Option<End>, JobError> {
+        let (is_recorded, writer) = (self.folder.curve()?.0.is_some(), self.folder.writer(context.lease));
+        let has_slices = !trainer.has_slices(0) || self.folder.slice_count()? > 0;
+        if is_recorded && has_slices {
             return Ok(None);
         }
         let mut untrained = None;
@@ -141,7 +149,12 @@ impl Train {
         context.lease.confirm()?;
         match untrained {
             Some(record) if record.metrics.are_finite() => {
-                self.folder.writer(context.lease).append_records(&[record])?;
+                if !has_slices {
+                    writer.append_slices(trainer.slices())?;
+                }
+                if !is_recorded {
+                    writer.append_records(&[record])?;
+                }
                 Ok(None)
             }
             Some(_) => Ok(Some(End::Over(State::Diverged))),
@@ -239,13 +252,14 @@ impl Job for Train {
         let (from_epoch, own_code) = (trainer.progress().epoch, trial.own_code.clone());
         folder.add_session(Session { from_epoch, own_code, ..context.session.clone() })?;
         folder.write_status(&self.status(&trainer, State::Running)?)?;
+        let target = self.target(trainer.facts())?;
         let (epochs, steps) = (trial.settings.training.epochs, trainer.steps_per_epoch());
         let total = epochs * steps;
         let done = |trainer: &Trainer| trainer.progress().epoch * steps + trainer.progress().step;
         context.emit(Event::JobStarted { done: done(&trainer), total, epoch: trainer.progress().epoch });
-        let probes = Probes::new(self, &trainer);
+        let probes = Probes::new(self, &trainer)?;
         if trainer.progress().total_steps == 0 {
-            if let Some(end) = self.evaluate_untrained(&trainer, context)? {
+            if let Some(end) = self.evaluate_untrained(&mut trainer, context)? {
                 let state = if end == End::Interrupted { State::Interrupted } else { State::Diverged };
                 folder.write_status(&self.status(&trainer, state)?)?;
                 return Ok(end);
@@ -254,10 +268,10 @@ impl Job for Train {
         }
         // A process may have died after the epoch that reached the target and before it could say so.
         let records = folder.records()?;
-        let mut is_reached = records.iter().any(|record| self.is_target_reached(record));
+        let mut is_over = is_reached(target, &records);
         // Of an epoch in an earlier session, which may have had more or fewer threads; this one soon knows its own.
         let mut epoch_seconds = records.last().map(|record| record.seconds);
-        while !is_reached && trainer.progress().epoch < epochs {
+        while !is_over && trainer.progress().epoch < epochs {
             // An epoch that was begun before is in a checkpoint as far as it is.
             let is_new = trainer.progress().step == 0;
             let needed = epoch_seconds.filter(|_| is_new).map(Duration::from_secs_f64);
@@ -279,6 +293,7 @@ impl Job for Train {
             match end {
                 Ok(record) => {
                     // The last checkpoint comes last: what was not written before it is written again with its epoch.
+                    folder.append_slices(trainer.slices())?;
                     folder.append_records(&[record])?;
                     epoch_seconds = Some(record.seconds);
                     hash.add(&record);
@@ -289,7 +304,7 @@ impl Job for Train {
                     }
                     folder.write_last(&bytes)?;
                     context.emit(Event::Epoch(record));
-                    is_reached = self.is_target_reached(&record);
+                    is_over = is_reached(target, &[record]);
                     folder.write_status(&self.status(&trainer, State::Running)?)?;
                 }
                 Err(End::Interrupted) => {
@@ -332,6 +347,11 @@ impl Job for Train {
     }
 }
 
+/// Whether one of these epochs reached the target.
+fn is_reached(target: Option<Threshold>, records: &[EpochRecord]) -> bool {
+    target.is_some_and(|target| records.iter().any(|record| target.is_reached(&record.metrics)))
+}
+
 /// The bytes of a checkpoint that vouches for the record up to there.
 fn checkpoint(trainer: &Trainer, hash: RecordHash) -> Vec<u8> {
     Checkpoint { record: Some(hash.to_string()), ..trainer.checkpoint() }.to_bytes()
@@ -345,10 +365,10 @@ struct Probes<'a> {
 }
 
 impl<'a> Probes<'a> {
-    fn new(job: &'a Train, trainer: &Trainer) -> Self {
+    fn new(job: &'a Train, trainer: &Trainer) -> Result<Self, JobError> {
         let Probing { every, samples } = job.trial.settings.probing;
-        let prober = (every > 0).then(|| Prober::new(&job.trial, &trainer.data().train, samples));
-        Probes { job, prober }
+        let prober = (every > 0).then(|| Prober::new(&job.trial, &trainer.data().train, samples)).transpose()?;
+        Ok(Probes { job, prober })
     }
 
     /// Looks at the model if a probe is due, and keeps its weights. The model before comes from its snapshot, so that an

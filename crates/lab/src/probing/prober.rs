@@ -1,12 +1,13 @@
 //! Measures the attention of a model over fixed examples.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use semfocus_core::At;
+use semfocus_core::{At, RelevantKeys};
 use semfocus_nn::{Model, ObservedRow, Pass, RowObserver, Selection};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Relevance, Summary};
-use semfocus_tasks::{Source, Split};
+use semfocus_tasks::{GenerateError, Source, Split};
 
 use super::Sketch;
 use crate::Trial;
@@ -18,13 +19,16 @@ use crate::training::{BATCH, batch};
 pub struct Prober {
     seed: u64,
     examples: Split,
-    /// The relevant positions of every example, if the task knows them.
-    relevant: Option<Vec<Vec<usize>>>,
+    /// The relevant keys of every example, if the task knows them.
+    relevant: Option<Vec<Arc<RelevantKeys>>>,
 }
 
 impl Prober {
     /// Over the first `samples` examples of a split, or all if there are fewer.
-    pub fn new(trial: &Trial, split: &Split, samples: usize) -> Self {
+    ///
+    /// # Errors
+    /// If the task gives relevant positions that cannot be.
+    pub fn new(trial: &Trial, split: &Split, samples: usize) -> Result<Self, GenerateError> {
         let samples = samples.min(split.len());
         let examples = Split {
             tokens: split.tokens[..samples * split.length].to_vec(),
@@ -37,11 +41,11 @@ impl Prober {
         let relevant = match trial.source.as_ref() {
             Source::Task(task) => {
                 let sequences = examples.tokens.par_chunks(examples.length);
-                Some(sequences.map(|tokens| task.relevant_positions(tokens)).collect())
+                Some(sequences.map(|tokens| task.relevant_keys(tokens).map(Arc::new)).collect::<Result<_, _>>()?)
             }
             Source::Own(_) | Source::Text(_) => None,
         };
-        Prober { seed: trial.settings.seed, examples, relevant }
+        Ok(Prober { seed: trial.settings.seed, examples, relevant })
     }
 
     /// Measures a model after `epoch` epochs. `earlier` is a model of the same trial whose kept keys are compared with those of
@@ -113,8 +117,8 @@ fn is_softmax(model: &dyn Model, block: usize, length: usize) -> bool {
 
 /// Observes the attention rows of a batch.
 struct BatchObserver<'a> {
-    /// The relevant positions of every sequence of the batch, if they are known.
-    relevant: Option<&'a [Vec<usize>]>,
+    /// The relevant keys of every sequence of the batch, if they are known.
+    relevant: Option<&'a [Arc<RelevantKeys>]>,
     /// Whether the kept keys themselves are needed.
     keep_rows: bool,
 }
@@ -126,9 +130,7 @@ struct SequenceStatistics {
     max_kept: usize,
     min_kept: usize,
     heads: Vec<HeadStatistics>,
-    /// For each key whether it is relevant; empty if that is not known.
-    is_relevant: Vec<bool>,
-    relevant: usize,
+    relevant: Option<Arc<RelevantKeys>>,
     relevance: RelevanceSums,
     /// The kept keys of each head and query, if they are needed.
     rows: Vec<Vec<u32>>,
@@ -145,13 +147,8 @@ impl RowObserver for BatchObserver<'_> {
     type Observation = SequenceStatistics;
 
     fn begin(&self, sequence: usize) -> SequenceStatistics {
-        let mut seen = SequenceStatistics { min_kept: usize::MAX, ..SequenceStatistics::default() };
-        if let Some(positions) = self.relevant.map(|all| &all[sequence]) {
-            seen.is_relevant = vec![false; positions.last().map_or(0, |last| last + 1)];
-            positions.iter().for_each(|&position| seen.is_relevant[position] = true);
-            seen.relevant = positions.len();
-        }
-        seen
+        let relevant = self.relevant.map(|all| all[sequence].clone());
+        SequenceStatistics { min_kept: usize::MAX, relevant, ..SequenceStatistics::default() }
     }
 
     fn row(&self, seen: &mut SequenceStatistics, row: &ObservedRow<'_>) {
@@ -167,8 +164,9 @@ impl RowObserver for BatchObserver<'_> {
         let values = [row.dispersion, row.separation, row.entropy, Some(row.full_mass)];
         head.rows.iter_mut().zip(values).for_each(|(all, value)| all.extend(value));
         row.kept.iter().for_each(|&key| head.popularity[key as usize] += 1);
-        if seen.relevant > 0 {
-            seen.relevance.add(row, &seen.is_relevant, seen.relevant);
+        let relevant = seen.relevant.as_ref().and_then(|keys| keys.of_query(row.query, row.scores.len()));
+        if let Some(relevant) = relevant.filter(|keys| !keys.is_empty()) {
+            seen.relevance.add(row, relevant);
         }
         if self.keep_rows {
             seen.rows.push(row.kept.to_vec());
@@ -184,15 +182,17 @@ struct RelevanceSums {
 }
 
 impl RelevanceSums {
-    fn add(&mut self, row: &ObservedRow<'_>, is_relevant: &[bool], relevant: usize) {
-        let (mut hits, mut mass) = (0, 0.0);
+    /// Adds a query with its relevant keys, of which there are some.
+    fn add(&mut self, row: &ObservedRow<'_>, relevant: &[u32]) {
+        let (mut hits, mut mass, mut rest) = (0, 0.0, relevant);
         for (&key, &weight) in row.kept.iter().zip(row.weights) {
-            if is_relevant.get(key as usize).copied().unwrap_or(false) {
+            rest = &rest[rest.partition_point(|&other| other < key)..];
+            if rest.first() == Some(&key) {
                 (hits, mass) = (hits + 1, mass + f64::from(weight));
             }
         }
         let (hits, kept, keys) = (f64::from(hits), row.kept.len() as f64, row.scores.len() as f64);
-        let relevant = relevant as f64;
+        let relevant = relevant.len() as f64;
         // A query without keys looks at nothing relevant.
         let precision = if kept > 0.0 { hits / kept } else { 0.0 };
         self.join(&Self { rows: 1.0, sums: [precision, hits / relevant, mass, relevant / keys, kept / keys] });

@@ -1,6 +1,6 @@
 //! Loss and accuracy from answers.
 
-use semfocus_core::{Evaluation, Questions};
+use semfocus_core::{Evaluation, Question, Questions};
 use semfocus_nn::Answer;
 
 /// How many sequences are evaluated together: few enough that their activations stay in the caches. Results depend on it: `randomk`
@@ -24,16 +24,39 @@ impl Tally {
     pub fn add(&mut self, answers: &[Answer], questions: &Questions) {
         assert_eq!(answers.len(), questions.all().len(), "one answer for each question");
         for (answer, question) in answers.iter().zip(questions.all()) {
-            self.loss += f64::from(question.weight) * answer.loss;
-            self.correct += usize::from(answer.class == usize::from(questions.correct_class(question.target)));
+            self.add_answer(answer, question, questions);
         }
         self.add_skipped(questions);
+    }
+
+    /// Adds one of `questions`, and its answer if it was asked.
+    pub(super) fn add_question(&mut self, answer: Option<&Answer>, question: &Question, questions: &Questions) {
+        if let Some(answer) = answer {
+            self.add_answer(answer, question, questions);
+        }
+        self.weight += f64::from(question.weight);
+        self.answers += 1;
+    }
+
+    fn add_answer(&mut self, answer: &Answer, question: &Question, questions: &Questions) {
+        self.loss += f64::from(question.weight) * answer.loss;
+        self.correct += usize::from(answer.class == usize::from(questions.correct_class(question.target)));
     }
 
     /// Counts questions that were not asked as wrong answers without loss.
     pub fn add_skipped(&mut self, questions: &Questions) {
         self.weight += questions.total_weight();
         self.answers += questions.all().len();
+    }
+
+    /// Whether any of its questions has a weight.
+    pub(super) fn counts(&self) -> bool {
+        self.weight > 0.0
+    }
+
+    /// Number of questions.
+    pub(super) fn answers(&self) -> usize {
+        self.answers
     }
 
     /// Mean loss by the weights of the questions, and share of correct answers.

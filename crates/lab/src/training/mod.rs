@@ -4,10 +4,12 @@
 //! |---|---|
 //! | steps, epochs and evaluation of a model | [`Trainer`] |
 //! | loss and accuracy from answers | [`evaluation`] |
+//! | loss and accuracy by properties of the questions | `slices.rs` |
 //! | batches: order and tensors | [`batch`] |
 
 mod batches;
 pub mod evaluation;
+mod slices;
 mod trainer;
 
 pub use batches::batch;

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burn::tensor::Device as BurnDevice;
-use semfocus_core::{EpochRecord, Evaluation, Metric, Metrics, Origin, TrialId, TrialSettings};
+use semfocus_core::{DataFacts, EpochRecord, Evaluation, Metric, Metrics, Origin, TrialId, TrialSettings};
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::{Model, Pass, StandardOptimizer, cost, train};
 use semfocus_store::checkpoint::{Progress, Refused, Values};
-use semfocus_store::{Best, Checkpoint, End, State};
-use semfocus_tasks::{Dataset, GenerateError, Split};
+use semfocus_store::{Best, Checkpoint, End, SliceRecord, State};
+use semfocus_tasks::{Dataset, GenerateError, SliceTable, Split};
 
 use super::batches::{Batches, batch};
 use super::evaluation::{BATCH, Tally};
+use super::slices::SliceTallies;
 use crate::model::new_model;
 use crate::relevance::relevance;
 use crate::schedule::{Schedule, used};
@@ -52,6 +53,11 @@ pub enum TrainingError {
 pub struct Trainer {
     trial: Trial,
     data: Dataset,
+    facts: DataFacts,
+    /// The properties of the held-out questions by which they are evaluated.
+    slice_tables: Vec<SliceTable>,
+    /// What the last evaluation found by them.
+    slices: Vec<SliceRecord>,
     schedule: Schedule,
     batches: Batches,
     device: BurnDevice,
@@ -71,6 +77,7 @@ impl Trainer {
     pub fn new(trial: &Trial, device: &Device) -> Result<Self, TrainingError> {
         let settings = &trial.settings;
         let data = trial.source.dataset(&settings.data, settings.seed)?;
+        let (facts, slice_tables) = (data.facts(), trial.source.slice_tables(&data.held_out)?);
         let attention = trial.attention.clone();
         let length = data.train.length + attention.globals();
         let stages = attention.stages().iter();
@@ -83,6 +90,9 @@ impl Trainer {
         Ok(Trainer {
             trial: trial.clone(),
             data,
+            facts,
+            slice_tables,
+            slices: Vec::new(),
             schedule,
             batches: Batches::new(trial, schedule),
             flops,
@@ -119,6 +129,22 @@ impl Trainer {
         &self.data
     }
 
+    /// What is known of them, by which losses are read.
+    pub fn facts(&self) -> &DataFacts {
+        &self.facts
+    }
+
+    /// What the last evaluation found by properties of the held-out questions; nothing if they have none, or it was not one after
+    /// which they are [recorded](SliceRecord::is_due).
+    pub fn slices(&self) -> &[SliceRecord] {
+        &self.slices
+    }
+
+    /// Whether there are slices after a number of epochs.
+    pub fn has_slices(&self, epoch: usize) -> bool {
+        !self.slice_tables.is_empty() && SliceRecord::is_due(epoch)
+    }
+
     /// Training steps of one epoch.
     pub fn steps_per_epoch(&self) -> usize {
         self.schedule.steps_per_epoch
@@ -147,11 +173,11 @@ impl Trainer {
     ///
     /// # Panics
     /// If the model has been trained.
-    pub fn untrained(&self, stop: &AtomicBool) -> Option<EpochRecord> {
+    pub fn untrained(&mut self, stop: &AtomicBool) -> Option<EpochRecord> {
         assert_eq!(self.progress.total_steps, 0, "the model is untrained");
         let (began, model, mut pass) = (Instant::now(), self.evaluated_model(), UNTRAINED_PASS);
-        let train = self.evaluate(model.as_ref(), &self.data.train, Some(stop), &mut pass)?;
-        let held_out = self.evaluate(model.as_ref(), &self.data.held_out, Some(stop), &mut pass)?;
+        let (train, held_out, slices) = self.evaluate_both(model.as_ref(), stop, &mut pass, 0)?;
+        self.slices = slices;
         let metrics = metrics(train, held_out, 0.0, 0.0);
         Some(EpochRecord { epoch: 0, metrics, seconds: began.elapsed().as_secs_f64(), steps: 0 })
     }
@@ -182,17 +208,12 @@ impl Trainer {
                 Err(error) => return Err(End::Failed(error.to_string())),
             }
         }
-        // Pass numbers depend on this order: first the training split, then the held-out one.
         let model = self.evaluated_model();
-        let mut pass = 0;
-        let mut evaluate = |split: &Split| self.evaluate(model.as_ref(), split, Some(stop), &mut pass);
-        let (train, held_out) = match (evaluate(&self.data.train), evaluate(&self.data.held_out)) {
-            (Some(train), Some(held_out)) => (train, held_out),
-            _ => {
-                self.progress.seconds = before + began.elapsed().as_secs_f64();
-                return Err(End::Interrupted);
-            }
+        let Some((train, held_out, slices)) = self.evaluate_both(model.as_ref(), stop, &mut 0, epoch) else {
+            self.progress.seconds = before + began.elapsed().as_secs_f64();
+            return Err(End::Interrupted);
         };
+        self.slices = slices;
         let learning_rate = self.learning_rate(self.progress.total_steps - 1);
         let metrics = metrics(train, held_out, learning_rate, self.progress.gradient_norm / steps as f64);
         if !metrics.are_finite() {
@@ -211,7 +232,7 @@ impl Trainer {
 
     /// The learning rate of a step; the first step is 0.
     fn learning_rate(&self, step: u64) -> f64 {
-        self.trial.settings.learning_rate(self.schedule.pass(step).0)
+        self.trial.settings.training.rate_at(step, self.schedule.pass(step).0, self.trial.steps())
     }
 
     /// One step. Returns its loss if loss and gradient are finite.
@@ -285,6 +306,21 @@ impl Trainer {
         Ok(())
     }
 
+    /// Loss and accuracy over the training and the held-out split, and slices of the latter if they are due; None if `stop` was set.
+    fn evaluate_both(
+        &self,
+        model: &dyn Model,
+        stop: &AtomicBool,
+        pass: &mut u64,
+        epoch: usize,
+    ) -> Option<(Evaluation, Evaluation, Vec<SliceRecord>)> {
+        let mut slices = self.has_slices(epoch).then(|| SliceTallies::new(&self.slice_tables));
+        // Pass numbers depend on this order: first the training split, then the held-out one.
+        let train = self.evaluate(model, &self.data.train, Some(stop), pass, None)?;
+        let held_out = self.evaluate(model, &self.data.held_out, Some(stop), pass, slices.as_mut())?;
+        Some((train, held_out, slices.map_or_else(Vec::new, |slices| slices.records(epoch))))
+    }
+
     /// Loss and accuracy over a split; None if `stop` was set.
     fn evaluate(
         &self,
@@ -292,6 +328,7 @@ impl Trainer {
         split: &Split,
         stop: Option<&AtomicBool>,
         pass: &mut u64,
+        mut slices: Option<&mut SliceTallies<'_>>,
     ) -> Option<Evaluation> {
         let passes = (self.data.train.len() + self.data.held_out.len()).div_ceil(BATCH) as u64 + 1;
         let count = used(split.len(), &self.trial.settings);
@@ -305,17 +342,25 @@ impl Trainer {
             let batch = batch(split, examples, &self.device);
             let tokens = model.token_rows(batch.tokens);
             let pass_of_batch = Pass::evaluation(self.trial.settings.seed, pass_number);
-            tally.add(&model.answers(&tokens, &batch.questions, pass_of_batch), &batch.questions);
+            let answers = model.answers(&tokens, &batch.questions, pass_of_batch);
+            tally.add(&answers, &batch.questions);
+            if let Some(slices) = &mut slices {
+                slices.add(Some(&answers), &batch.questions);
+            }
             *pass += 1;
         }
-        tally.add_skipped(&split.questions.select(count..split.len()));
+        let skipped = split.questions.select(count..split.len());
+        tally.add_skipped(&skipped);
+        if let Some(slices) = slices {
+            slices.add(None, &skipped);
+        }
         Some(tally.result())
     }
 
     /// Loss and accuracy of a model of this trial on the test split.
     pub fn test(&self, model: &dyn Model) -> Evaluation {
         let mut pass = TEST_PASS;
-        self.evaluate(model, &self.data.test, None, &mut pass).expect("nothing asks it to stop")
+        self.evaluate(model, &self.data.test, None, &mut pass, None).expect("nothing asks it to stop")
     }
 
     /// Everything needed to continue from here.

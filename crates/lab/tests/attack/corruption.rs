@@ -79,7 +79,10 @@ fn damage(dir: &Path, path: &Path, all: &[PathBuf], dice: &mut Dice) -> Option<S
 fn shown(contents: &Contents) -> Vec<String> {
     let trial = |trial: &semfocus_store::StoredTrial| {
         let status = trial.status.as_ref().map(|status| (status.state, status.epoch, status.best, status.test));
-        format!("{:?} {:?} {:?} {status:?} {:?}", trial.entry, trial.state, trial.records, trial.probes)
+        format!(
+            "{:?} {:?} {:?} {status:?} {:?} {:?}",
+            trial.entry, trial.state, trial.records, trial.probes, trial.slices
+        )
     };
     let experiment = contents.experiment.to_toml();
     std::iter::once(experiment).chain(contents.trials.iter().map(trial)).collect()
@@ -131,7 +134,7 @@ fn damage_of_any_file_is_named_and_repaired() {
     run.train(&pristine).unwrap();
     add_extras(&pristine);
     assert_eq!(Store::open(&pristine).unwrap().damage().unwrap().len(), 0);
-    let (expected, shown_before) = (results(&pristine), shown(&Store::open(&pristine).unwrap().read().unwrap()));
+    let (expected, shown_before) = (results(&pristine), shown(&Store::open(&pristine).unwrap().read_all().unwrap()));
     let all: Vec<PathBuf> = files(&pristine).into_iter().filter(|path| !path.ends_with("lock")).collect();
     let (mut dice, mut done, mut harmless, mut refusals) = (Dice(7), 0, 0, 0);
     let wanted = if is_long() { 5000 } else { 150 };
@@ -150,7 +153,7 @@ fn damage_of_any_file_is_named_and_repaired() {
 
         // Reading says what is wrong, or gives the same results.
         let store = Store::open(&dir);
-        if let Ok(contents) = store.and_then(|store| store.read())
+        if let Ok(contents) = store.and_then(|store| store.read_all())
             && contents.damage.is_empty()
         {
             assert_eq!(shown(&contents), shown_before, "{context}");

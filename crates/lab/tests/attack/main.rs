@@ -10,6 +10,8 @@ mod faults;
 mod foreign;
 mod kills;
 mod measurements;
+#[path = "../common/noisy.rs"]
+mod noisy;
 mod power;
 mod repair;
 mod small_run;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::noisy::NOISY;
 use semfocus_core::{Experiment, Measurement, TrialSettings};
 use semfocus_lab::jobs::{Executor, Job, JobError, Observer, Sharing, Train};
 use semfocus_lab::{ChoiceError, ChosenModels, Device, Lab, Plan};
@@ -16,14 +17,14 @@ use semfocus_store::{End, Event, JobId, Locks, Program, Session, State, Store, S
 const EXPERIMENT: &str = r#"
 name = "small"
 claim = "Nothing: it is small."
-task = "even-pairs"
+task = "noisy"
 mechanisms = ["full", "topk:2"]
 seeds = 1
 probe_every = 2
 probe_samples = 3
 data = { length = 6, train = 12, held_out = 6, test = 6 }
 model = { blocks = 1, d_model = 4, d_mlp = 4, dropout = 0.1 }
-training = { epochs = 3, momentum = 0.9, batch = 6 }
+training = { epochs = 3, momentum = 0.9, batch = 6, schedule = "cosine", warmup = 2 }
 "#;
 
 struct Nobody;
@@ -50,7 +51,7 @@ impl SmallRun {
 
     /// The same with another line of seeds.
     pub(crate) fn with_seeds(seeds: &str) -> Self {
-        let lab = Lab::standard();
+        let lab = Lab::standard().with(NOISY);
         let text = EXPERIMENT.replace("seeds = 1", &format!("seeds = {seeds}"));
         let experiment = Experiment::from_toml("small.toml", &text).unwrap();
         let plan = lab.plan(&experiment).unwrap();
@@ -125,7 +126,7 @@ pub(crate) fn results(dir: &Path) -> Results {
         let contents = std::fs::read(dir.join(&path)).unwrap();
         let text = || String::from_utf8(contents.clone()).unwrap();
         let contents = match name {
-            "experiment.toml" | "trials.csv" | "last.safetensors" | "best.safetensors" => contents,
+            "experiment.toml" | "trials.csv" | "slices.csv" | "last.safetensors" | "best.safetensors" => contents,
             // The order of its lines means nothing, and the id vouches for the settings that results depend on.
             "trial.toml" => {
                 let settings = TrialSettings::from_table(&text().parse().unwrap()).unwrap();

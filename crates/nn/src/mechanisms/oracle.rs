@@ -1,12 +1,14 @@
-//! Choices by the relevant positions of a sequence. Ties go to the lower index.
+//! Choices by relevant positions. Ties go to the lower index.
 //!
-//! * `oracle:k`: every query keeps the keys at relevant positions, filled up to `k` by those with the highest scores. If more than `k`
+//! * `oracle:k`: every query keeps the keys at its relevant positions, filled up to `k` by those with the highest scores. If more than `k`
 //!   are relevant, it keeps the `k` of them with the highest scores. With `k` of at least the sequence length it acts as `full`.
-//! * `antioracle:k`: every query keeps the `k` keys with the highest scores among those that are not at relevant positions. If there are
+//! * `antioracle:k`: every query keeps the `k` keys with the highest scores among those that are not at its relevant positions. If there are
 //!   fewer than `k` it keeps them all, and if there are none it keeps itself.
 //!
-//! Relevant is a position that the label depends on: for most tasks one where another token alone can change it
-//! (`TaskInfo::relevant_positions`). Tasks compute it; data files do not say it, so these cannot be trained on them.
+//! In classification, the positions that the label depends on are relevant to every query: for most tasks those where another token
+//! alone can change it (`BuiltTask::relevant_keys`). Where a task asks at tokens and knows it, each query at which it asks has the
+//! positions that this answer has to be looked up from; about the other queries nothing is known, and both mechanisms keep the highest
+//! scores. Data files do not say which positions are relevant, so these mechanisms cannot be trained on them.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ pub(super) fn keep_rows(
             visible,
             scores: &scores[..visible],
             tokens: context.tokens.get(sequence * keys..(sequence + 1) * keys).unwrap_or(&[]),
-            relevant: context.relevant.get(sequence).map(Vec::as_slice),
+            relevant: context.relevant.get(sequence).and_then(|keys| keys.of_query(query, visible)),
         };
         choose(&row, &mut kept);
         kept.iter().for_each(|&key| mask[key as usize] = true);
@@ -53,14 +53,17 @@ impl<R: RowRule + Copy + 'static> Mechanism for ByRow<R> {
     }
 }
 
-/// The relevant positions of each sequence as a mask of the shape of the scores.
+/// The relevant keys of each query as a mask of the shape of the scores.
 pub(super) fn relevant_keys(scores: &Tensor<4>, context: &LayerContext) -> Tensor<4, Bool> {
-    let [batch, _, _, keys] = scores.dims();
-    let mut mask = vec![false; batch * keys];
-    for (mask, relevant) in mask.chunks_mut(keys).zip(context.relevant.iter()) {
-        relevant.iter().for_each(|&key| mask[key as usize] = true);
+    let [batch, _, queries, keys] = scores.dims();
+    let mut mask = vec![false; batch * queries * keys];
+    for (mask, relevant) in mask.chunks_mut(queries * keys).zip(context.relevant.iter()) {
+        for (query, mask) in mask.chunks_mut(keys).enumerate() {
+            let relevant = relevant.of_query(query, keys).unwrap_or(&[]);
+            relevant.iter().for_each(|&key| mask[key as usize] = true);
+        }
     }
-    let mask = TensorData::new(mask, [batch, 1, 1, keys]);
+    let mask = TensorData::new(mask, [batch, 1, queries, keys]);
     Tensor::<4, Bool>::from_data(mask, &scores.device()).expand(scores.dims())
 }
 

@@ -3,9 +3,11 @@
 
 pub(crate) mod mechanisms;
 
+use std::sync::Arc;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_core::{At, Question, Questions, Target};
-use semfocus_nn::{Encoder, Named, Pass, Registry, conformance, train};
+use semfocus_nn::{Encoder, Named, Pass, Registry, Relevance, RelevantKeys, conformance, train};
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
 pub(crate) fn small_specs() -> Vec<String> {
@@ -26,6 +28,24 @@ pub(crate) fn small_specs() -> Vec<String> {
 /// The model with relevant positions, for mechanisms that ask for them.
 pub(crate) fn relevant(model: Encoder) -> Encoder {
     conformance::with_stand_ins(model)
+}
+
+/// Every third query has its own relevant keys: the first token like its own, one after it, and the last token.
+#[derive(Debug)]
+pub(crate) struct OfQueries;
+
+impl Relevance for OfQueries {
+    fn keys(&self, tokens: &[usize]) -> Arc<RelevantKeys> {
+        let last = tokens.len() - 1;
+        let first = |query: usize| tokens.iter().position(|token| *token == tokens[query]).unwrap();
+        let keys = |query: usize| [first(query), (first(query) + 1).min(last), last];
+        Arc::new(RelevantKeys::of_queries((0..=last).step_by(3).map(|query| (query, keys(query)))))
+    }
+}
+
+/// The model with relevant keys for every third query.
+pub(crate) fn relevant_to_queries(model: Encoder) -> Encoder {
+    model.with_relevance(Some(Arc::new(OfQueries)))
 }
 
 /// A fixed batch of `[batch, length]` tokens below `vocabulary`.

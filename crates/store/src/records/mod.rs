@@ -9,6 +9,7 @@ mod evaluations;
 mod log;
 mod probes;
 mod sharpness;
+mod slices;
 mod table;
 
 pub use epochs::RecordHash;
@@ -17,6 +18,8 @@ pub use evaluations::EvaluationRecord;
 pub(crate) use log::Log;
 pub use probes::{LayerNorms, LayerRecord, LinearNorm, ModelNorms, ProbeRecord, QUANTILES, Relevance, Summary};
 pub use sharpness::{Sharpness, SharpnessRecord};
+pub use slices::SliceRecord;
+pub(crate) use slices::Slices;
 pub(crate) use table::Table;
 
 /// What is measured on models of a trial and kept in a file of its own kind.

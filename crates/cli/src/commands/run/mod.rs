@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
-use semfocus_analysis::evidence::{Evidence, GOAL};
+use semfocus_analysis::evidence::Evidence;
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimate;
 use semfocus_store::{Created, Holder, Locks, Store, StoreError};
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let device = &args.what.device.device;
     let execution = Execution { lab, device, locks: &locks, stop: &stop, is_quiet: args.quiet };
     let ends = execution.run(&jobs, *sharing);
-    let mut evidence = Evidence::read(&store, GOAL)?;
+    let mut evidence = Evidence::read(&store, None)?;
     let outcome = Outcome::new(experiment, &store, &jobs, &ends, stop.load(Ordering::Relaxed), &evidence);
     // The report does not depend on anybody reading the table.
     let printed = if jobs.is_empty() && !args.json { Ok(()) } else { outcome.print(args, out) };

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use semfocus_analysis::evidence::Evidence;
 use semfocus_analysis::evidence::speedup::Ratio;
-use semfocus_analysis::evidence::{Evidence, GOAL};
 use semfocus_core::Difference;
 use semfocus_core::experiment::in_words;
 use semfocus_store::{State, Store};
@@ -62,7 +62,7 @@ pub(crate) fn run(dir: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, E
 impl Run {
     fn read(dir: &Path) -> Self {
         let mut run = Run { dir: dir.to_owned(), state: "unreadable", age_seconds: age(dir), ..Run::default() };
-        match Store::open(dir).map_err(Error::from).and_then(|store| Ok(Evidence::read(&store, GOAL)?)) {
+        match Store::open(dir).map_err(Error::from).and_then(|store| Ok(Evidence::read(&store, None)?)) {
             Ok(evidence) => run.fill(evidence),
             Err(error) => run.headline = error.to_string().lines().next().unwrap_or_default().to_owned(),
         }
