@@ -283,6 +283,7 @@ impl TextData {
             classes,
             class_names: self.names.clone(),
             answers_are_drawn: true,
+            is_generated: false,
             pad,
             length,
             train,
