@@ -247,7 +247,7 @@ pub(crate) fn print_pairs(evidence: &Evidence, out: &mut dyn Write) -> io::Resul
             (title, verdict(mechanism, Some(comparison), evidence))
         };
         if !definitions(out, point.all_pairs().iter().map(text))? {
-            writeln!(out, "there are no two mechanisms with results")?;
+            writeln!(out, "fewer than two mechanisms have results")?;
         }
         writeln!(out)?;
     }

@@ -109,6 +109,10 @@ impl Lab {
 
     /// Runs the command given by the arguments of this process.
     pub fn main(&self) -> ExitCode {
+        if let Some(lack) = semfocus_core::allocation::lack_of_memory() {
+            say!("error: {lack}");
+            return ExitCode::from(Exit::Failed.code());
+        }
         semfocus_nn::keep_freed_memory();
         semfocus_lab::prepare_threads();
         let mut command = help::command(Cli::command());

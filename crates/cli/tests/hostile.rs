@@ -162,6 +162,23 @@ fn absurd_sizes_are_refused_with_the_limit() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_limit_of_memory_is_named_or_makes_no_difference() {
+    let listed = |mebibytes: usize| {
+        let script = format!("ulimit -v {}; exec \"$0\" list tasks", mebibytes << 10);
+        Command::new("bash").args(["-c", &script, env!("CARGO_BIN_EXE_semfocus")]).output().unwrap()
+    };
+    // The system does not load a program into less memory than its own size.
+    let is_loaded = |output: &std::process::Output| matches!(output.status.code(), Some(0..127));
+    let mut answers = (20..400).step_by(6).map(listed).skip_while(|output| !is_loaded(output));
+    let first = common::cluster::read(answers.next().unwrap());
+    assert_eq!(first.code, 1, "{}", first.stderr);
+    assert!(first.stderr.starts_with("error: `ulimit -v` leaves "), "{}", first.stderr);
+    let enough = answers.map(common::cluster::read).skip_while(|output| output.code == 1);
+    assert!(enough.map(|output| assert_eq!(output.code, 0, "{}", output.stderr)).count() > 40);
+}
+
+#[test]
 fn names_stay_in_the_folder_of_runs() {
     let scratch = Scratch::new("names");
     let mut messages = Transcript::new(&scratch);

@@ -97,6 +97,23 @@ fn a_run_is_submitted_followed_and_cancelled() {
 }
 
 #[test]
+fn a_run_that_does_not_fit_on_the_disk_is_not_submitted() {
+    let scratch = Scratch::new("slurm-space");
+    scratch.file("small.toml", SMALL);
+    let cluster = Cluster::new(&scratch);
+    // The weights after every epoch of all trials are larger than any disk.
+    let large = ["--epochs", "1000000", "--seeds", "1000", "probe_every=1", "model.d_model=512"];
+    let submit = |more: &[&str]| cluster.semfocus(&[&SUBMIT[..], &large, &["--generations", "1"], more].concat());
+    let output = submit(&[]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("error: the run needs about"), "{}", output.stderr);
+    assert!(!cluster.calls().contains("sbatch") && !Path::new(&scratch.path("run")).exists(), "nothing is done");
+    let output = submit(&["--yes"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(cluster.calls().contains("sbatch --parsable"));
+}
+
+#[test]
 fn what_squeue_has_forgotten_comes_from_the_accounts() {
     let scratch = Scratch::new("slurm-accounts");
     let cluster = Cluster::new(&scratch);

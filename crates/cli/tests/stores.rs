@@ -210,7 +210,7 @@ fn devices_that_are_not_there_are_explained() {
     let is_built =
         |device: &str| device != "cpu:1" && semfocus_lab::Device::KINDS.contains(&device.split(':').next().unwrap());
     let devices = [
-        ("gpu", "there is no device `gpu`; there are cpu"),
+        ("gpu", "there is no device `gpu`; this program has cpu"),
         ("cuda", "this program was built without cuda; build it with `cargo build --release --features cuda`"),
         ("wgpu:0", "this program was built without wgpu"),
         ("cuda:first", "`first` in `cuda:first` is not a number"),

@@ -23,9 +23,9 @@ impl Allocation {
         static HERE: OnceLock<Allocation> = OnceLock::new();
         HERE.get_or_init(|| {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let file = |path| std::fs::read_to_string(path).unwrap_or_default();
             let machine = memory_of_machine(&file("/proc/meminfo"), &file("/sys/fs/cgroup/memory.max"));
-            let address_space = address_space(&file("/proc/self/limits"), &file("/proc/self/status"), cores);
+            // Allocators reserve some of it for a thread on each core.
+            let address_space = address_space_left().map(|left| left.saturating_sub(cores as u64 * ARENA));
             let memory = machine.into_iter().chain(address_space).min();
             Allocation::new(|name| std::env::var(name).ok(), cores, memory)
         })
@@ -62,14 +62,33 @@ fn memory_of_machine(meminfo: &str, limit: &str) -> Option<u64> {
     kibibytes(meminfo, "MemTotal:").into_iter().chain(limit.trim().parse()).min()
 }
 
-/// Bytes that are left of a limit of the address space, if there is one, without those that allocators reserve for a thread on each
-/// core.
-fn address_space(limits: &str, status: &str, cores: usize) -> Option<u64> {
-    /// The size of an arena of the GNU allocator.
-    const RESERVED: u64 = 64 << 20;
+/// Why this process can do nothing useful: a limit leaves it hardly any memory. An allocation that fails ends a process without a
+/// message that says what to do.
+pub fn lack_of_memory() -> Option<String> {
+    let left = address_space_left().filter(|left| *left < MIN_ADDRESS_SPACE)?;
+    let [left, needed] = [left, MIN_ADDRESS_SPACE].map(|bytes| bytes >> 20);
+    Some(format!("`ulimit -v` leaves {left} MiB of memory, and at least {needed} MiB are needed; raise the limit"))
+}
+
+/// Bytes without which not even small runs can be read.
+const MIN_ADDRESS_SPACE: u64 = 32 << 20;
+
+/// Bytes of an arena of the GNU allocator.
+const ARENA: u64 = 64 << 20;
+
+fn address_space_left() -> Option<u64> {
+    left_of_limit(&file("/proc/self/limits"), &file("/proc/self/status"))
+}
+
+/// Bytes that are left of a limit of the address space, if there is one.
+fn left_of_limit(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let limit: u64 = limit.split_whitespace().next()?.parse().ok()?; // or `unlimited`
-    Some(limit.saturating_sub(kibibytes(status, "VmSize:")? + cores as u64 * RESERVED))
+    Some(limit.saturating_sub(kibibytes(status, "VmSize:")?))
+}
+
+fn file(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 /// The number of bytes after a word in a file that counts in kibibytes.
@@ -136,9 +155,9 @@ mod tests {
             )
         };
         let status = "Name:\tsemfocus\nVmSize:\t  524288 kB\nVmRSS:\t 1000 kB\n";
-        assert_eq!(address_space(&limits("2147483648"), status, 4), Some(2 * GIB - GIB / 2 - GIB / 4));
-        assert_eq!(address_space(&limits("1000"), status, 4), Some(0));
-        assert_eq!(address_space(&limits("unlimited"), status, 4), None);
+        assert_eq!(left_of_limit(&limits("2147483648"), status), Some(2 * GIB - GIB / 2));
+        assert_eq!(left_of_limit(&limits("1000"), status), Some(0));
+        assert_eq!(left_of_limit(&limits("unlimited"), status), None);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl FromStr for Device {
                     "this program was built without {kind}; build it with `cargo build --release --features {kind}`"
                 ));
             }
-            _ => return Err(format!("there is no device `{text}`; there are {}", Self::KINDS.join(", "))),
+            _ => return Err(format!("there is no device `{text}`; this program has {}", Self::KINDS.join(", "))),
         };
         Ok(Device { name: text.to_owned(), device })
     }

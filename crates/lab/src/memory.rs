@@ -71,6 +71,7 @@ mod tests {
     use semfocus_core::{Experiment, Request};
     use semfocus_nn::Encoder;
     use semfocus_nn::parameters::named_parameters;
+    use semfocus_store::Checkpoint;
 
     use super::*;
     use crate::{Device, Lab};
@@ -86,17 +87,20 @@ mod tests {
     fn parameters_are_those_of_the_model() {
         let lab = Lab::standard();
         for overrides in [
-            &[][..],
+            &["training.optimizer=adam"][..],
             &["model.heads=3", "model.d_head=5", "model.d_mlp=7", "model.d_model=11"],
             &["model.blocks=0", "task=listops"],
         ] {
             for mechanism in ["full", "banded:3+g2"] {
-                let model = trial(overrides).settings.model;
+                let settings = trial(overrides).settings;
+                let model = settings.model.clone();
                 let attention = lab.attention(mechanism).unwrap();
                 let expected = parameters(&model, attention.spec.globals);
                 let encoder = Encoder::new(model, attention, 1, &Device::cpu().plain()).unwrap();
                 let counted: usize = named_parameters(&encoder).iter().map(|(_, data)| data.num_elements()).sum();
                 assert_eq!(counted as u64, expected, "{overrides:?} {mechanism}");
+                let copies = 1 + settings.training.optimizer.slot_names().len() as u64;
+                assert!(4 * copies * expected <= Checkpoint::max_size(&settings), "{overrides:?} {mechanism}");
             }
         }
     }

@@ -405,7 +405,7 @@ fn whole_epochs(steps: usize, per_epoch: usize) -> Result<usize, String> {
     let (below, above) = (epochs * per_epoch, (epochs + 1) * per_epoch);
     let fitting = if below == 0 { above.to_string() } else { format!("{below} or {above}") };
     Err(format!(
-        "{steps} steps are no whole number of epochs, which have {per_epoch} steps here; write {fitting}, or change \
+        "{steps} steps are not a whole number of epochs, which have {per_epoch} steps here; write {fitting}, or change \
          `training.evaluate_every`"
     ))
 }
@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(size(&["data.train=1000", "training.steps=400", "data.online=true"]), (10, Some(40)));
         assert_eq!(size(&["training.evaluate_every=50", "training.steps=400"]), (8, Some(50)));
         let wrong = plan(&["training.evaluate_every=50", "training.steps=420"]).unwrap_err();
-        assert!(wrong.contains("`-s training.steps=420`: 420 steps are no whole number of epochs"), "{wrong}");
+        assert!(wrong.contains("`-s training.steps=420`: 420 steps are not a whole number of epochs"), "{wrong}");
     }
 
     #[test]

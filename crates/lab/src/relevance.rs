@@ -58,10 +58,7 @@ pub fn relevance(source: &Source, attention: &TrialAttention) -> Option<Arc<dyn 
 /// Why a mechanism cannot be used with the examples of a source.
 pub fn refusal(source: &Source, attention: &TrialAttention) -> Option<String> {
     let asking = asking(attention).filter(|_| !matches!(source, Source::Task(_)))?;
-    Some(format!(
-        "`{}` needs to know which positions decide the label; tasks do, data files do not say it",
-        asking.spec
-    ))
+    Some(format!("`{}` needs to know which positions decide the label; tasks tell, but data files do not", asking.spec))
 }
 
 /// A mechanism of the trial that asks for relevant positions.

@@ -66,8 +66,7 @@ fn values_that_are_wrong() {
     let values = ["topk:5,ties=last", "entmax:learnt", "topp:1.5", "temperature:3,entropy=5"].map(message);
     insta::assert_snapshot!("values-refused", values.join("\n"));
     for huge in ["topk:1000001", "topk:99999999999999999999999999"] {
-        let limit =
-            "must be at most 1000000 (the number of kept keys; more than a sequence is long makes no difference)";
+        let limit = "must be at most 1000000 (the number of kept keys; values above the length of the sequence make no difference)";
         assert_eq!(message(huge), format!("`k` in `{huge}` {limit}, e.g. `topk:5`"));
     }
 }

@@ -64,7 +64,7 @@ impl RecordedRun {
         let path = dir.join("provenance.toml");
         let provenance = Provenance::read(&path)?;
         if provenance.checksum != checksum(dir)? {
-            let message = "the files beside it have changed since `semfocus record add` wrote them; add the run again";
+            let message = "the files next to it have changed since `semfocus record add` wrote them; add the run again";
             return Err(RecordError::wrong(&path, message));
         }
         let goal = provenance.goal().map_err(|message| RecordError::wrong(&path, message))?;

@@ -296,7 +296,7 @@ fn pages_are_made_from_the_data_and_any_change_is_noticed() {
     ] {
         let before = replace(&data.join(file), from, to);
         let error = Record::read(&dir, &AnyName).unwrap_err().to_string();
-        assert!(error.contains("provenance.toml: the files beside it have changed"), "{file}: {error}");
+        assert!(error.contains("provenance.toml: the files next to it have changed"), "{file}: {error}");
         std::fs::write(data.join(file), before).unwrap();
     }
     assert!(outdated().is_empty());

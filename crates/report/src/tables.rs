@@ -27,11 +27,11 @@ fn best_of_grid(evidence: &Evidence) -> Option<Table> {
     let caption = match split {
         Split::Test => {
             "Points are chosen by the median best held-out accuracy, then by the time to the target; test accuracies \
-            are from examples that nothing was chosen by."
+            are from examples that were not used to choose anything."
         }
         Split::HeldOut => {
             "Points are chosen by the median best held-out accuracy, then by the time to the target. The held-out \
-            accuracies shown have also chosen the points, so they are a little too high; this run has no test examples."
+            accuracies shown were also used to choose the points, so they are a little too high; this run has no test examples."
         }
     };
     let table = Table::from_rows("best-of-grid", "Each mechanism at its best point", caption, mechanisms)

@@ -16,8 +16,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use semfocus_core::{TrialId, fnv_1a};
+use safetensors::SafeTensorError;
+use safetensors::tensor::{self, Dtype, SafeTensors, TensorView};
+use semfocus_core::{TrialId, TrialSettings, file, fnv_1a};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
@@ -28,8 +29,11 @@ pub const FORMAT_VERSION: u32 = 3;
 
 const METADATA: &str = "semfocus";
 
-/// Bytes of the largest header that SafeTensors allows.
-const MAX_HEADER: u64 = 100_000_000;
+/// Bytes of the largest header that is read, several times that of a model of 1000 blocks, which is the largest number.
+const MAX_HEADER: u64 = 32 << 20;
+
+/// Rows of all tables of a model together: at most 2^16 tokens and 2^16 classes, and positions.
+const MAX_ROWS: u64 = 1 << 18;
 
 /// How far a trial is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -170,43 +174,37 @@ impl Checkpoint {
         safetensors::serialize(views, Some(metadata)).expect("names are distinct and sizes fit")
     }
 
+    /// Bytes of the tensors that a checkpoint of a trial with these settings has at most. The settings do not say how many tokens and
+    /// classes the data has, so this is several times the true size.
+    pub fn max_size(settings: &TrialSettings) -> u64 {
+        let model = &settings.model;
+        let inner = model.heads.saturating_mul(model.head_width());
+        let [d_model, blocks] = [model.d_model, model.blocks].map(|size| size as u64);
+        let widths = (inner.saturating_add(model.d_mlp) as u64).saturating_add(d_model + 1);
+        let in_blocks = widths.saturating_mul(widths).saturating_mul(4 * blocks);
+        let in_tables = MAX_ROWS * (d_model + 1);
+        let copies = 1 + settings.training.optimizer.slot_names().len() as u64;
+        in_blocks.saturating_add(in_tables).saturating_mul(copies * size_of::<f32>() as u64)
+    }
+
     /// Reads a file; `trial` is the one it must belong to, if that matters.
     pub fn read(path: &Path, trial: Option<TrialId>) -> Result<Self, Refused> {
-        let bytes =
-            disk::read_with(path, contents).and_then(|bytes| bytes.ok_or_else(|| io::ErrorKind::NotFound.into()));
-        Checkpoint::from_bytes(&bytes.map_err(Refused::Unreadable)?, trial)
+        let bytes = disk::read_with(path, |file| contents(file, trial));
+        let bytes = bytes.and_then(|bytes| bytes.ok_or_else(|| io::ErrorKind::NotFound.into()));
+        Checkpoint::from_bytes(&bytes.map_err(Refused::Unreadable)??, trial)
     }
 
     /// Reads the bytes of a file.
     pub fn from_bytes(bytes: &[u8], trial: Option<TrialId>) -> Result<Self, Refused> {
-        let contents = |reason: &str| Refused::Contents(reason.to_owned());
-        let damaged = || contents("its checksum is wrong: it was damaged");
-        let not_safetensors = |error: safetensors::SafeTensorError| {
-            Refused::Contents(format!("it is cut off or no SafeTensors file ({error})"))
-        };
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
+        let (_, mut metadata) = header(bytes)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(not_safetensors)?;
-        let metadata = header.metadata().as_ref().and_then(|entries| entries.get(METADATA));
-        let metadata = metadata.ok_or_else(|| contents("it was not written by semfocus"))?;
-        // A later version may have other fields.
-        let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| damaged())?;
-        match version.get("format_version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version != u64::from(FORMAT_VERSION) => {
-                return Err(Refused::Version(u32::try_from(version).unwrap_or(u32::MAX)));
-            }
-            _ => {}
-        }
-        let mut metadata: Metadata = serde_json::from_str(metadata).map_err(|_| damaged())?;
         let stored = std::mem::take(&mut metadata.checksum);
         let mut views = tensors.tensors();
         views.sort_by(|(one, _), (other, _)| one.cmp(other));
         if stored != checksum(&metadata, views.iter().map(|(name, view)| (name.as_str(), view))) {
             return Err(damaged());
         }
-        let id: TrialId = metadata.trial.parse().map_err(|_| damaged())?;
-        if trial.is_some_and(|expected| expected != id) {
-            return Err(contents(&format!("it belongs to trial {id}, which has other settings")));
-        }
+        let id = metadata.check_trial(trial)?;
         let values = |(name, view): (String, TensorView<'_>)| {
             if view.dtype() != Dtype::F32 {
                 return Err(Refused::Contents(format!("`{name}` is not F32")));
@@ -226,19 +224,74 @@ impl Checkpoint {
     }
 }
 
-/// The contents of a file, if it is as large as its header says. Of another one no more is read than shows that it is damaged.
-fn contents(file: &mut File) -> io::Result<Vec<u8>> {
+impl Metadata {
+    /// The trial, if it is the one that is expected.
+    fn check_trial(&self, expected: Option<TrialId>) -> Result<TrialId, Refused> {
+        let id: TrialId = self.trial.parse().map_err(|_| damaged())?;
+        match expected {
+            Some(expected) if expected != id => {
+                Err(Refused::Contents(format!("it belongs to trial {id}, which has other settings")))
+            }
+            _ => Ok(id),
+        }
+    }
+
+    /// The settings of the trial, whose hash is its id.
+    fn check_settings(&self, expected: Option<TrialId>) -> Result<TrialSettings, Refused> {
+        let id = self.check_trial(expected)?;
+        let table: toml::Table = self.settings.parse().map_err(|_| damaged())?;
+        let settings = TrialSettings::from_table(&table).map_err(|_| damaged())?;
+        match TrialId::new(&settings) {
+            of_settings if of_settings == id => Ok(settings),
+            other => Err(Refused::Contents(format!("it has the settings of trial {other}"))),
+        }
+    }
+}
+
+fn damaged() -> Refused {
+    Refused::Contents("its checksum is wrong: it was damaged".to_owned())
+}
+
+fn not_safetensors(error: SafeTensorError) -> Refused {
+    Refused::Contents(format!("it is cut off or no SafeTensors file ({error})"))
+}
+
+/// What the header of a file says: the bytes of all tensors, and the metadata.
+fn header(bytes: &[u8]) -> Result<(u64, Metadata), Refused> {
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(|| not_safetensors(SafeTensorError::HeaderTooSmall))?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let json = rest.get(..length).ok_or_else(|| not_safetensors(SafeTensorError::InvalidHeaderLength))?;
+    let header: tensor::Metadata = serde_json::from_slice(json)
+        .map_err(|error| not_safetensors(SafeTensorError::InvalidHeaderDeserialization(error)))?;
+    let metadata = header.metadata().as_ref().and_then(|entries| entries.get(METADATA));
+    let metadata = metadata.ok_or_else(|| Refused::Contents("it was not written by semfocus".to_owned()))?;
+    // A later version may have other fields.
+    let version: serde_json::Value = serde_json::from_str(metadata).map_err(|_| damaged())?;
+    match version.get("format_version").and_then(serde_json::Value::as_u64) {
+        Some(version) if version != u64::from(FORMAT_VERSION) => {
+            Err(Refused::Version(u32::try_from(version).unwrap_or(u32::MAX)))
+        }
+        _ => Ok((header.data_len() as u64, serde_json::from_str(metadata).map_err(|_| damaged())?)),
+    }
+}
+
+/// The contents of a file whose size agrees with its header and with the settings of its trial. Of another one no more is read than
+/// shows that it is damaged.
+fn contents(file: &mut File, trial: Option<TrialId>) -> io::Result<Result<Vec<u8>, Refused>> {
     let mut bytes = Vec::new();
     file.by_ref().take(8).read_to_end(&mut bytes)?;
-    let header = bytes.as_slice().try_into().map_or(0, u64::from_le_bytes);
-    file.by_ref().take(header.min(MAX_HEADER)).read_to_end(&mut bytes)?;
-    let tensors: HashMap<String, serde_json::Value> =
-        serde_json::from_slice(&bytes[bytes.len().min(8)..]).unwrap_or_default();
-    let end = |tensor: &serde_json::Value| tensor.get("data_offsets")?.get(1)?.as_u64();
-    let size = tensors.values().filter_map(end).max().unwrap_or(0);
-    // One byte more than there should be is seen, too.
-    file.by_ref().take(size.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let length = bytes.as_slice().try_into().map_or(0, u64::from_le_bytes);
+    file.by_ref().take(length.min(MAX_HEADER)).read_to_end(&mut bytes)?;
+    let checked = header(&bytes).and_then(|(size, metadata)| {
+        let limit = Checkpoint::max_size(&metadata.check_settings(trial)?);
+        let too_large = || Refused::Contents(file::TooLarge { length: size, limit }.to_string());
+        if size > limit { Err(too_large()) } else { Ok(size) }
+    });
+    match checked {
+        // One byte more than there should be is seen, too.
+        Ok(size) => file.by_ref().take(size.saturating_add(1)).read_to_end(&mut bytes).map(|_| Ok(bytes)),
+        Err(refused) => Ok(Err(refused)),
+    }
 }
 
 fn is_of_optimizer(name: &str) -> bool {

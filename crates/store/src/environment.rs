@@ -72,6 +72,9 @@ pub struct Environment {
     pub last: Session,
     /// Those before it, the first one first.
     pub earlier: Vec<Session>,
+    /// Other code of the mechanisms and tasks of one's own that a person has accepted as giving the same results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted_code: Vec<BTreeMap<String, String>>,
 }
 
 /// What only the program knows of a session; the rest is asked of the system.

@@ -1,5 +1,6 @@
 //! The folder of one trial: what can be read, and what is written under its lease.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -374,11 +375,22 @@ impl TrialWriter<'_> {
     /// Adds a session.
     pub fn add_session(&self, session: Session) -> Result<(), StoreError> {
         // A damaged file about the past must not keep the trial from going on.
-        let earlier = match self.environment() {
-            Ok(Some(environment)) => environment.earlier.into_iter().chain([environment.last]).collect(),
-            _ => Vec::new(),
+        let (earlier, accepted_code) = match self.environment() {
+            Ok(Some(Environment { last, mut earlier, accepted_code })) => {
+                earlier.push(last);
+                (earlier, accepted_code)
+            }
+            _ => Default::default(),
         };
-        files::write_json(&self.file("env.json"), &Environment { last: session, earlier })
+        files::write_json(&self.file("env.json"), &Environment { last: session, earlier, accepted_code })
+    }
+
+    /// Notes that other code of one's own mechanisms and tasks counts as that which made the trial. Without sessions there is nothing
+    /// to note.
+    pub fn accept_code(&self, code: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        let Some(mut environment) = self.environment()? else { return Ok(()) };
+        environment.accepted_code.push(code.clone());
+        files::write_json(&self.file("env.json"), &environment)
     }
 
     /// Writes the last checkpoint, after keeping the one that was there as the previous one. There is a last one at every

@@ -122,7 +122,10 @@ fn repair(folder: &TrialReader, damage: Vec<StoreError>, lease: &Lease) -> Resul
         }
     }
     if is_lost && folder.writer(lease).reopen()? {
-        done.push(format!("{} is not over any more: the next run makes again what is lost", folder.path().display()));
+        done.push(format!(
+            "{} is no longer complete: the next run computes what is lost again",
+            folder.path().display()
+        ));
     }
     Ok(done)
 }

@@ -139,6 +139,37 @@ fn other_code_is_refused_until_it_is_accepted() {
     // A fresh folder is fine, and so is the comparison of standard mechanisms in the old one.
     let fresh = small("2", &[]).into_iter().map(|argument| if argument == "mine" { "fresh" } else { argument });
     run(&edited, folder, &fresh.collect::<Vec<_>>());
+    // Two runs that different code made are compared with a note.
+    let (code, out, _) = attempt(FIRST, folder, &["compare", "mine", "fresh"]);
+    let words: Vec<&str> = out.split_whitespace().collect();
+    assert_eq!(code, Some(0));
+    assert!(words.join(" ").contains("note different code of the mechanism within made these trials"), "{out}");
+    let (_, json, _) = attempt(FIRST, folder, &["compare", "mine", "fresh", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let notes: Vec<&str> = json["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str()).collect();
+    let note = notes.iter().find(|note| note.contains("different code of the mechanism within")).unwrap();
+    assert!(note.contains("fresh: program ") && note.contains("mine: program "), "{note}");
+    let (_, out, _) = attempt(FIRST, folder, &["compare", "mine", "mine"]);
+    assert!(!out.contains("different code"), "{out}");
+    // What is accepted for finished trials is on record, and nothing else of them changes.
+    let fresh = |more: &[&'static str]| {
+        let arguments = small("2", more).into_iter();
+        arguments.map(|argument| if argument == "mine" { "fresh" } else { argument }).collect::<Vec<_>>()
+    };
+    refused(FIRST, folder, &fresh(&[]));
+    let weights = || {
+        let trials = std::fs::read_dir(folder.join("fresh/trials")).unwrap().map(|entry| entry.unwrap().path());
+        let files = trials.filter(|path| path.is_dir()).flat_map(|trial| {
+            ["epochs.csv", "last.safetensors", "status.json"].map(|name| std::fs::read(trial.join(name)).unwrap())
+        });
+        files.collect::<Vec<_>>()
+    };
+    let before = weights();
+    assert!(run(FIRST, folder, &fresh(&["--accept-code"])).contains("accepted with --accept-code"));
+    assert!(!run(FIRST, folder, &fresh(&[])).contains("--accept-code"));
+    run(FIRST, folder, &["probe", "fresh", "--samples", "5"]);
+    run(&edited, folder, &fresh(&[]));
+    assert!(weights() == before, "the trials stay as they are");
     let accepted = run(&edited, folder, &small("3", &["--accept-code"]));
     assert!(accepted.contains("accepted with --accept-code"), "{accepted}");
     assert!(std::fs::read_to_string(folder.join("mine/experiment.toml")).unwrap().contains("--accept-code"));

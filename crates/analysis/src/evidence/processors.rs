@@ -29,17 +29,19 @@ fn sessions(trial: &TrialData) -> impl Iterator<Item = &Session> {
 
 /// Says so if different code of a mechanism or task of one's own made the trials.
 pub(super) fn code_warning(evidence: &Evidence) -> Option<String> {
-    let mut codes: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
-    for session in evidence.trials().flat_map(|observed| sessions(&observed.trial)) {
-        for (part, code) in &session.own_code {
-            codes.entry(part).or_default().insert(code);
+    let mut codes: BTreeMap<&String, BTreeMap<&String, BTreeSet<&str>>> = BTreeMap::new();
+    for trial in evidence.trials().map(|observed| &observed.trial) {
+        for (part, code) in sessions(trial).flat_map(|session| &session.own_code) {
+            codes.entry(part).or_default().entry(code).or_default().insert(&trial.entry.mechanism);
         }
     }
     let (part, codes) = codes.into_iter().find(|(_, codes)| codes.len() > 1)?;
-    let codes: Vec<&str> = codes.into_iter().map(String::as_str).collect();
+    let made = |(code, names): (&String, BTreeSet<&str>)| {
+        format!("{}: {code}", names.into_iter().collect::<Vec<_>>().join(", "))
+    };
     Some(format!(
         "different code of the {part} made these trials ({}), so they may not be comparable.",
-        codes.join("; ")
+        codes.into_iter().map(made).collect::<Vec<_>>().join("; ")
     ))
 }
 

@@ -77,13 +77,13 @@ struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    fn new(args: &'a Args, found: &'a Evidence) -> Self {
+    fn new(args: &'a Args, found: &'a Evidence, notes: Vec<String>) -> Self {
         Compared {
             runs: &args.dirs,
             experiment: &found.experiment.name,
             target: found.goal.to_string(),
             answer: (args.dirs.len() == 1).then(|| found.claim()),
-            notes: found.warnings(),
+            notes,
             missing: found.missing().count(),
             list: evidence::rows(found, args.all_pairs),
         }
@@ -93,7 +93,7 @@ impl<'a> Compared<'a> {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
     let [dir] = &args.dirs[..] else { return across(args, out) };
     let found = Evidence::read_against(&Store::open(dir)?, args.goal.given(), args.baseline.as_deref())?;
-    emit(out, args.json, &Compared::new(args, &found), |out| print(&found, args, out))?;
+    emit(out, args.json, &Compared::new(args, &found, found.warnings()), |out| print(&found, args, out))?;
     Ok(left_out(dir, &found.damage))
 }
 
@@ -126,10 +126,12 @@ fn across(args: &Args, out: &mut dyn Write) -> Result<Exit, Error> {
         let found = runs.iter().map(mechanisms).collect::<Vec<_>>().join("; ");
         return Err(format!("these runs have no mechanism and grid point in common ({found})").into());
     };
+    let notes = found.warnings();
     // What is the same in all runs is said once.
     let (same, others) = std::mem::take(&mut found.points).into_iter().partition(|point| !args.json && is_same(point));
     found.points = others;
-    emit(out, args.json, &Compared::new(args, &found), |out| print_across(&names, &runs, &found, &same, args, out))?;
+    let compared = Compared::new(args, &found, notes);
+    emit(out, args.json, &compared, |out| print_across(&names, &runs, &compared.notes, &found, &same, args, out))?;
     let exits = args.dirs.iter().zip(&runs).map(|(dir, (_, run))| left_out(dir, &run.damage));
     Ok(exits.fold(Exit::Done, |exit, next| if next == Exit::Done { exit } else { next }))
 }
@@ -155,6 +157,7 @@ fn name_of(dir: &Path, all: &[PathBuf]) -> String {
 fn print_across(
     names: &[String],
     runs: &[(String, Evidence)],
+    notes: &[String],
     found: &Evidence,
     same: &[PointEvidence],
     show: &Args,
@@ -176,6 +179,9 @@ fn print_across(
         if missing > 0 {
             writeln!(out, "  missing  {missing} of {} trials are not finished", run.trials().count())?;
         }
+    }
+    for note in notes {
+        paragraph(out, "note       ", note)?;
     }
     let is_in_all = |mechanism: &&str| {
         let is_of = |point: &PointEvidence| point.point.first().is_some_and(|(_, value)| value == mechanism);

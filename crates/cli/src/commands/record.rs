@@ -20,7 +20,7 @@ pub(crate) enum Args {
     /// record's figures, tables and verdicts are computed from. No weights. A run that is added again keeps its target unless
     /// another is given. `record draw` then brings the pages up to date.
     Add(AddArgs),
-    /// Make the figures, tables and verdicts of the record anew from its data
+    /// Write the figures, tables and verdicts of the record again from its data
     Draw(DrawArgs),
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct DrawArgs {
     /// Folder of the record
     #[arg(value_name = "DIR", default_value = "docs/record")]
     record: PathBuf,
-    /// Change nothing; fail if anything is not as its data say
+    /// Change nothing; fail if anything does not agree with the data
     #[arg(long)]
     check: bool,
 }
@@ -86,8 +86,8 @@ fn draw(args: &DrawArgs, lab: &Lab, out: &mut dyn Write) -> Result<Exit, Error> 
         return match outdated.len() {
             0 => Ok(Exit::Done),
             count => Err(format!(
-                "{} not as the data say: `semfocus record draw {}` makes them anew",
-                if count == 1 { "this file is".to_owned() } else { format!("these {count} files are") },
+                "{} not agree with the data; `semfocus record draw {}` writes them again",
+                if count == 1 { "this file does".to_owned() } else { format!("these {count} files do") },
                 args.record.display()
             )
             .into()),

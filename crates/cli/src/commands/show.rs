@@ -123,7 +123,7 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
     if !epochs.is_empty() {
         writeln!(out, "time       {}, {:.2} s per epoch", clock(seconds), seconds / epochs.len() as f64)?;
     }
-    if let Some(Environment { last, earlier }) = environment {
+    if let Some(Environment { last, earlier, .. }) = environment {
         let commit = last.commit.as_deref().unwrap_or("unknown commit");
         paragraph(out, "program    ", &format!("semfocus {} ({commit}), {}", last.version, last.started))?;
         paragraph(

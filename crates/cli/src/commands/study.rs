@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Hours that may be spent now
     ///
     /// First every run that can be finished in the time that is left, in the order of the list, then as much as possible of
-    /// the first of the others. Given again, the command continues where it stopped.
+    /// the first of the others. The same command continues where it stopped.
     #[arg(long, value_name = "H", value_parser = hours)]
     hours: f64,
     /// Folder with one folder for each run
@@ -197,7 +197,7 @@ fn print_plan(plan: &[Planned], hours: f64, out: &mut dyn Write) -> Result<(), E
     table.print(out)?;
     writeln!(out, "\ntime: by estimate, less if trials reach their target early")?;
     let text = "Runs that do not fit into the time that is left are skipped in favour of smaller ones. The rest of the time goes to \
-                the first of them. Given again, the command continues.";
+                the first of them. The same command continues.";
     Ok(paragraph(out, "", text)?)
 }
 

@@ -73,7 +73,7 @@ impl FromStr for Scale {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Scale::ALL.into_iter().find(|scale| scale.to_string() == text);
-        found.ok_or_else(|| format!("there is no scale `{text}`; there are quick, medium and full"))
+        found.ok_or_else(|| format!("there is no scale `{text}`; choose quick, medium or full"))
     }
 }
 

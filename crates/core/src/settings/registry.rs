@@ -425,7 +425,7 @@ fn quirks() -> Vec<Setting> {
         ),
         flag(
             "quirks.first_norm_without_eps",
-            "the first attention norm divides by the deviation alone",
+            "the first attention norm divides by the standard deviation alone",
             field!(model.quirks.first_norm_without_eps),
         ),
         flag(

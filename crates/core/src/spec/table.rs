@@ -282,7 +282,7 @@ fn checked(text: &str, value: &str, parameter: &Parameter, example: String) -> R
         }
         Some(number) if number > parameter.max => {
             let meaning = match parameter.max == MAX_SIZE as f64 {
-                true => format!("{meaning}; more than a sequence is long makes no difference"),
+                true => format!("{meaning}; values above the length of the sequence make no difference"),
                 false => meaning,
             };
             let allowed = format!("at most {} ({meaning})", parameter.max);

@@ -160,7 +160,8 @@ pub trait Threads: Sync {
 pub enum JobError {
     /// It does not fit into the memory of the machine.
     #[error(
-        "it needs about {} of memory, and this process has {}; make the model, the batch, the data or the sequences smaller",
+        "it needs about {} of memory, but this process has {}; give it more (`ulimit -v`, the memory of the job), or make the \
+         model, the batch, the data or the sequences smaller",
         amount(*needed), amount(*limit)
     )]
     TooLarge {

@@ -69,6 +69,11 @@ impl Train {
         Ok(other.filter(OtherCode::is_recorded))
     }
 
+    /// Whether other code made what is on record, and that is to be noted as accepted.
+    fn is_to_be_accepted(&self) -> Result<bool, StoreError> {
+        Ok(self.accepts_other_code && self.trial.other_code(&self.folder)?.is_some_and(|other| other.is_recorded()))
+    }
+
     /// The trial.
     pub fn trial(&self) -> &Trial {
         &self.trial
@@ -129,6 +134,21 @@ impl Train {
             over if over.is_over() => Ok(Some(over)),
             // A target that is set now may have been reached in a longer trial.
             _ => Ok(None),
+        }
+    }
+
+    /// How it ended, if its record says so, or it diverged, and all its files are in order: a damaged file is made again.
+    fn state_by_files(&self) -> Result<Option<State>, JobError> {
+        let Some(state) = self.over_by_record()? else { return Ok(None) };
+        // An error of the system comes first: it may hide what is damaged.
+        let (damage, errors): (Vec<_>, Vec<_>) = self
+            .folder
+            .damage_of_training(state == State::Diverged)
+            .into_iter()
+            .partition(|error| matches!(error, StoreError::Damaged { .. }));
+        match errors.into_iter().next() {
+            Some(error) => Err(error.into()),
+            None => Ok(damage.is_empty().then_some(state)),
         }
     }
 
@@ -215,23 +235,12 @@ impl Job for Train {
         if self.is_listed && self.folder.exists() {
             Some(State::Finished)
         } else {
-            self.over_by_record().ok().flatten()
+            self.over_by_record().ok().flatten().filter(|_| !self.is_to_be_accepted().unwrap_or(false))
         }
     }
 
-    /// It is over if its record says so, or it diverged, and all its files are in order: a damaged file is made again.
     fn state_if_over(&self) -> Result<Option<State>, JobError> {
-        let Some(state) = self.over_by_record()? else { return Ok(None) };
-        // An error of the system comes first: it may hide what is damaged.
-        let (damage, errors): (Vec<_>, Vec<_>) = self
-            .folder
-            .damage_of_training(state == State::Diverged)
-            .into_iter()
-            .partition(|error| matches!(error, StoreError::Damaged { .. }));
-        match errors.into_iter().next() {
-            Some(error) => Err(error.into()),
-            None => Ok(damage.is_empty().then_some(state)),
-        }
+        if self.is_to_be_accepted()? { Ok(None) } else { self.state_by_files() }
     }
 
     fn run(&self, context: &Context<'_>) -> Result<End, JobError> {
@@ -240,6 +249,12 @@ impl Job for Train {
         }
         let Train { trial, folder, save_every, deadline, .. } = self;
         let folder = &folder.writer(context.lease);
+        if self.is_to_be_accepted()? {
+            folder.accept_code(&trial.own_code)?;
+            if let Some(state) = self.state_by_files()? {
+                return Ok(End::Over(state));
+            }
+        }
         let mut trainer = Trainer::new(trial, context.device)?;
         if let Some(kept) = folder.write_settings(&trial.settings)? {
             context.warn(format!("trial.toml was damaged and is written again; it is kept as {}", kept.display()));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burn::tensor::Device as BurnDevice;
-use semfocus_core::{DataFacts, EpochRecord, Evaluation, Metric, Metrics, Origin, TrialId, TrialSettings};
+use semfocus_core::{DataFacts, EpochRecord, Evaluation, Metric, Metrics, Origin, TrialSettings};
 use semfocus_nn::optimizer::State as OptimizerState;
 use semfocus_nn::{Model, Pass, StandardOptimizer, cost, train};
 use semfocus_store::checkpoint::{Progress, Refused, Values};
@@ -405,10 +405,6 @@ impl Trainer {
         {
             return refused(format!("`{name}` has values that are not finite"));
         }
-        let settings = checkpoint.settings.parse().ok().and_then(|table| TrialSettings::from_table(&table).ok());
-        if let Some(id) = settings.map(|settings| TrialId::new(&settings)).filter(|id| *id != self.trial.id) {
-            return refused(format!("it has the settings of trial {id}"));
-        }
         let stage = self.attention.stage_at(&checkpoint.progress);
         let model = self.model().with_attention(self.attention.stage(stage).clone()).expect(CHECKED);
         let parameters = model.parameters();
@@ -470,7 +466,7 @@ pub(crate) fn with_stored_weights(
     settings.training.evaluate_as = None;
     let blocks = model.config().blocks;
     if settings.model.blocks != blocks {
-        return Err(wrong(format!("they are those of {} blocks, and the model has {blocks}", settings.model.blocks)));
+        return Err(wrong(format!("they are for {} blocks, and the model has {blocks}", settings.model.blocks)));
     }
     settings.model = model.config().clone();
     let trained = lab.trial_attention(&settings).map_err(|error| wrong(error.to_string()))?;

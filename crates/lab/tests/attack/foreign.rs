@@ -98,3 +98,32 @@ fn files_that_are_too_large_or_no_files_answer_at_once() {
     assert!(Checkpoint::read(&path, None).unwrap_err().is_damage());
     assert!(peak_memory() - before < 1 << 30, "{} bytes more", peak_memory() - before);
 }
+
+#[test]
+fn checkpoints_whose_headers_claim_too_much_are_not_read() {
+    let scratch = Scratch::new("attack-claims");
+    let dir = scratch.path().join("run");
+    SmallRun::new(false).train(&dir).unwrap();
+    let before = peak_memory();
+    for path in files(&dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "safetensors")) {
+        claim_more(&dir.join(&path), 3 << 30);
+        let damage = Store::open(&dir).unwrap().damage().unwrap();
+        let said = damage.iter().map(ToString::to_string).find(|text| text.contains(path.to_str().unwrap()));
+        assert!(said.as_ref().is_some_and(|text| text.contains("a file of this kind has at most")), "{said:?}");
+    }
+    assert!(peak_memory() - before < 1 << 29, "{} bytes more", peak_memory() - before);
+}
+
+/// Gives a checkpoint one more tensor of this size, by its header and by the size of the file, which takes no space on the disk.
+fn claim_more(path: &Path, bytes: u64) {
+    let contents = std::fs::read(path).unwrap();
+    let (length, rest) = contents.split_first_chunk().unwrap();
+    let (json, tensors) = rest.split_at(u64::from_le_bytes(*length) as usize);
+    let mut header: serde_json::Value = serde_json::from_slice(json).unwrap();
+    let end = tensors.len() as u64;
+    header["more"] = serde_json::json!({ "dtype": "F32", "shape": [bytes / 4], "data_offsets": [end, end + bytes] });
+    let json = serde_json::to_vec(&header).unwrap();
+    let start = [&(json.len() as u64).to_le_bytes(), &json[..], tensors].concat();
+    std::fs::write(path, &start).unwrap();
+    std::fs::File::options().write(true).open(path).unwrap().set_len(start.len() as u64 + bytes).unwrap();
+}

@@ -137,7 +137,7 @@ fn over_the_grid(evidence: &Evidence) -> Markup {
         p class="faint" {
             "Points are chosen by the median best held-out accuracy. "
             @match split {
-                Split::Test => "The verdicts compare accuracies on test examples, which nothing was chosen by.",
+                Split::Test => "The verdicts compare accuracies on test examples, which were not used to choose anything.",
                 Split::HeldOut => {
                     "The verdicts use the same held-out examples, which favours mechanisms that vary more over the grid: this \
                      run has no test examples (data.test)."

@@ -223,5 +223,5 @@ fn empty_and_remove(folder: &Path) -> io::Result<()> {
             result => return result,
         }
     }
-    Err(io::Error::other("an earlier owner goes on writing into it"))
+    Err(io::Error::other("an earlier owner is still writing into it"))
 }

@@ -47,12 +47,12 @@ pub(super) fn may_start(
     Ok(false)
 }
 
-/// Refuses a run that the disk has no space for.
-pub(super) fn check_space(args: &Args, prepared: &Prepared, estimate: Option<&Estimate>) -> Result<(), Error> {
-    let needed = estimate.filter(|_| !args.yes).map_or(0, |estimate| estimate.disk_left);
+/// Refuses a run that the disk has no space for, unless `--yes` is given.
+pub(crate) fn check_space(yes: bool, prepared: &Prepared, estimate: Option<&Estimate>) -> Result<(), Error> {
+    let needed = estimate.filter(|_| !yes).map_or(0, |estimate| estimate.disk_left);
     match files::free_space(&prepared.dir).and_then(|free| shortage(needed, free)) {
         Some(message) => Err(format!(
-            "{message} for {}\nhelp: free some space, or choose another folder with -o; --yes starts it all the same",
+            "{message} for {}\nhelp: free some space, or choose another folder with -o; --yes starts it anyway",
             prepared.dir.display()
         )
         .into()),
@@ -61,7 +61,8 @@ pub(super) fn check_space(args: &Args, prepared: &Prepared, estimate: Option<&Es
 }
 
 fn shortage(needed: u64, free: u64) -> Option<String> {
-    (needed > free).then(|| format!("the run needs about {} on the disk, and {} are free", size(needed), size(free)))
+    (needed > free)
+        .then(|| format!("the run needs about {} of disk space, but only {} are free", size(needed), size(free)))
 }
 
 /// How to have an answer sooner.
@@ -89,7 +90,7 @@ mod tests {
     fn a_run_has_to_fit_on_the_disk() {
         assert_eq!(shortage(6_000_000, 6_000_000), None);
         let message = shortage(6_000_000, 300_000).unwrap();
-        assert_eq!(message, "the run needs about 6 MB on the disk, and 300 kB are free");
+        assert_eq!(message, "the run needs about 6 MB of disk space, but only 300 kB are free");
         assert!(files::free_space(std::path::Path::new("folders/that/are/not/there")).is_some_and(|free| free > 0));
     }
 }

@@ -26,6 +26,7 @@ use crate::talk::say;
 use crate::{Error, Exit};
 pub(crate) use after::show;
 pub(crate) use experiment::ExperimentArgs;
+pub(crate) use guard::check_space;
 use outcome::Outcome;
 pub(crate) use prepare::Prepared;
 
@@ -41,7 +42,7 @@ pub(crate) struct Args {
     /// Print the trials and the estimated time, memory and disk space; train nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Start without asking, however long it takes
+    /// Start without asking, even if the run takes long or may not fit on the disk
     #[arg(short, long)]
     yes: bool,
     /// Print only the result, without progress
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     if !args.quiet {
         prepared.introduce(estimate.as_ref());
     }
-    guard::check_space(args, &prepared, estimate.as_ref())?;
+    check_space(args.yes, &prepared, estimate.as_ref())?;
     if !guard::may_start(args, lab, &prepared, estimate.as_ref())? {
         return Ok(Exit::WrongUsage);
     }

@@ -30,7 +30,7 @@ pub(crate) enum Args {
         #[arg(long)]
         json: bool,
     },
-    /// Cancel the jobs of a run; what is done is kept
+    /// Cancel the jobs of a run; finished work is kept
     Cancel {
         /// Folder of the run
         dir: PathBuf,

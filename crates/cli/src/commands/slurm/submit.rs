@@ -13,7 +13,7 @@ use semfocus_store::{Store, Submission, files, utc_now};
 use serde::Serialize;
 
 use super::{plan, profile};
-use crate::commands::run::{ExperimentArgs, Prepared, create};
+use crate::commands::run::{ExperimentArgs, Prepared, check_space, create};
 use crate::measure::{self, MeasureArgs};
 use crate::output::emit;
 use crate::signals::stop_on_signals;
@@ -61,7 +61,10 @@ pub(crate) struct Args {
     /// Ask Slurm when the first job could start (`sbatch --test-only`); write and submit nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Print the numbers of the jobs as JSON
+    /// Submit even if the run may not fit on the disk
+    #[arg(short, long)]
+    yes: bool,
+    /// Print the job numbers as JSON
     #[arg(long)]
     json: bool,
     /// Further options of sbatch, after `--`
@@ -155,6 +158,7 @@ pub(super) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         say!("This would submit {tasks} tasks, {workers} at once. Nothing was written or submitted.");
         return Ok(Exit::Done);
     }
+    check_space(args.yes, &prepared, estimate.as_ref())?;
     // A machine without Slurm is noticed before anything is written.
     call("sbatch", &["--version"], "")?;
     let locks = args.what.lock.locks([prepared.dir.join("trials").as_path()])?;
@@ -219,17 +223,17 @@ impl Wanted {
         let limit = profile.time.as_ref();
         let limit =
             limit.map(|written| time::parse(&written.value).map_err(|wrong| written.error(wrong))).transpose()?;
-        let missing = |option: &str, example: &str| {
+        let missing = |what: &str, example: &str| {
             format!(
-                "how {option} is not given\nhelp: give --{example}, or write it into a profile in `.semfocus.toml` \
+                "{what} is not given\nhelp: give --{example}, or write it into a profile in `.semfocus.toml` \
                  (docs/cluster.md says how to choose)"
             )
         };
-        let time = args.time.or(limit).ok_or_else(|| missing("long a job may take", "time 2h"))?;
+        let time = args.time.or(limit).ok_or_else(|| missing("the time limit of a job", "time 2h"))?;
         if time < Duration::from_secs(60) {
             return Err("Slurm counts the time of jobs in minutes: --time has to be at least 1m".into());
         }
-        let workers = args.workers.or(profile.workers).ok_or_else(|| missing("many jobs work at once", "workers 8"))?;
+        let workers = args.workers.or(profile.workers).ok_or_else(|| missing("the number of workers", "workers 8"))?;
         for (given, usual) in [
             (&args.partition, &mut profile.partition),
             (&args.account, &mut profile.account),
@@ -258,7 +262,7 @@ fn sensible_workers(asked: u16, trials: usize, cpus: u16) -> u16 {
 
 /// How many tasks the array has.
 fn tasks(generations: Option<u32>, workers: u16) -> Result<u32, Error> {
-    let unknown = "the time that this device takes is not known\nhelp: give --generations, the number of jobs that may follow \
+    let unknown = "there is no time estimate for this device\nhelp: give --generations, the number of jobs that may follow \
                    each other in the place of a worker";
     let generations = generations.ok_or(unknown)?;
     let wanted = generations.saturating_mul(u32::from(workers));
@@ -271,7 +275,7 @@ fn tasks(generations: Option<u32>, workers: u16) -> Result<u32, Error> {
     }
     if wanted > largest {
         say!(
-            "note: {wanted} tasks would be needed by estimate, and this cluster allows {largest} in an array. When they are \
+            "note: by estimate, {wanted} tasks are needed, but this cluster allows only {largest} in an array. When they are \
              over, the same command submits more; a longer --time or more --cpus needs fewer."
         );
     }
@@ -333,7 +337,7 @@ fn sbatch(arguments: &[&str], script: &str) -> Result<Answer, Error> {
 fn submit(script: &Path, options: &[&str]) -> Result<(String, Option<String>), Error> {
     let path = script.display().to_string();
     let printed = sbatch(&[&["--parsable"], options, &[&path]].concat(), "")?.stdout;
-    parse_number(&printed).ok_or_else(|| format!("`sbatch` printed no number of a job: {}", printed.trim()).into())
+    parse_number(&printed).ok_or_else(|| format!("`sbatch` did not print a job number: {}", printed.trim()).into())
 }
 
 /// The number of a job and the name of its cluster, from what `sbatch --parsable` prints: `12` or `12;cluster`.
