@@ -7,33 +7,42 @@ use crate::generate::GenerateError;
 use crate::task::{BuiltTask, Token};
 
 impl BuiltTask {
-    /// The relevant positions of a legal sequence. Pad tokens at the end are never relevant, and illegal sequences have no relevant
-    /// positions.
+    /// The relevant positions of a legal sequence, in ascending order. Pad tokens at the end are never relevant, and illegal
+    /// sequences have no relevant positions.
     ///
-    /// If the task asks at tokens and [knows it](crate::Task::relevant_to_questions), each query at which it asks has the positions
-    /// that hold what this answer has to be looked up from. Otherwise all queries share the same positions: those where replacing the
-    /// token alone can give a legal sequence with other answers. That uses only the evaluator, so it means the same for every task:
-    /// the first and the last bit in even-pairs, the counterpart of the hidden bit in missing-duplicate, every bit in parity.
+    /// A position is relevant if replacing its token alone can give a legal sequence with other answers. This uses only the
+    /// evaluator, so it means the same for every task: the first and the last bit in even-pairs, the counterpart of the
+    /// hidden bit in missing-duplicate, every bit in parity.
     ///
     /// A task can have a rule of its own instead, [`Task::relevant`](crate::Task::relevant). Flip-flop has one: if a bit that was written is
     /// read again, replacing one of the two is illegal, although each of them alone is the answer. In associative recall, replacing a key
     /// is illegal if the key is asked for.
+    pub fn relevant_positions(&self, tokens: &[Token]) -> Vec<usize> {
+        let Ok(answers) = self.answers(tokens) else { return Vec::new() };
+        let sequence = self.without_padding(tokens);
+        self.task.relevant(sequence).unwrap_or_else(|| self.replaceable_positions(sequence, &answers))
+    }
+
+    /// The relevant keys of each query of a legal sequence, for mechanisms that ask and for probes.
+    ///
+    /// If the task asks at tokens and [knows it](crate::Task::relevant_to_questions), each query at which it asks has the positions
+    /// that hold what this answer has to be looked up from. Otherwise all queries share the
+    /// [relevant positions](Self::relevant_positions) of the sequence.
     ///
     /// # Errors
     /// If the task does not give one ascending list of positions of the sequence for each question.
     pub fn relevant_keys(&self, tokens: &[Token]) -> Result<RelevantKeys, GenerateError> {
         let Ok(answers) = self.answers(tokens) else { return Ok(RelevantKeys::default()) };
         let sequence = self.without_padding(tokens);
-        if let Some(lists) = self.task.relevant_to_questions(sequence) {
-            self.check_lists(sequence, &answers, &lists)?;
-            let asked = answers.questions.iter().zip(lists);
-            return Ok(RelevantKeys::of_queries(asked.filter_map(|(question, keys)| match question.at {
-                At::Token(query) => Some((query as usize, keys)),
-                At::Mean => None,
-            })));
-        }
-        let rule = self.task.relevant(sequence);
-        Ok(RelevantKeys::shared(rule.unwrap_or_else(|| self.replaceable_positions(sequence, &answers))))
+        let Some(lists) = self.task.relevant_to_questions(sequence) else {
+            return Ok(RelevantKeys::shared(self.relevant_positions(sequence)));
+        };
+        self.check_lists(sequence, &answers, &lists)?;
+        let asked = answers.questions.iter().zip(lists);
+        Ok(RelevantKeys::of_queries(asked.filter_map(|(question, keys)| match question.at {
+            At::Token(query) => Some((query as usize, keys)),
+            At::Mean => None,
+        })))
     }
 
     /// What a task says of its questions has to have the right shape.
@@ -77,8 +86,8 @@ impl BuiltTask {
 mod tests {
     use crate::{DataSettings, Examples, Length, Tasks, single_label};
 
-    fn relevant(task: &str, tokens: &[u16]) -> Vec<u32> {
-        Tasks::standard().find(task).unwrap().relevant_keys(tokens).unwrap().all()
+    fn relevant(task: &str, tokens: &[u16]) -> Vec<usize> {
+        Tasks::standard().find(task).unwrap().relevant_positions(tokens)
     }
 
     #[test]
@@ -91,7 +100,7 @@ mod tests {
         // POP turns the stack 0 1 into 0. Changing the first bit, the second to POP, or POP to PUSH gives another top.
         assert_eq!(relevant("stack-manipulation", &[0, 1, 2]), [0, 1, 2]);
         assert_eq!(relevant("stack-manipulation", &[0, 1, 0, 4]), [3], "what was pushed last is on top");
-        assert_eq!(relevant("parity", &[7, 1, 1]), [0u32; 0], "illegal sequences have none");
+        assert_eq!(relevant("parity", &[7, 1, 1]), [0usize; 0], "illegal sequences have none");
         // W 0 I 1 R ?; W 0 W 1 I 0 R 1 I 1 R ? with padding.
         assert_eq!(relevant("flip-flop", &[2, 0, 3, 1, 4, 5]), [1], "the bit that was written");
         assert_eq!(
@@ -99,7 +108,7 @@ mod tests {
             [3, 7],
             "and where it is read again"
         );
-        assert_eq!(relevant("flip-flop", &[2, 0, 4, 1, 4, 5]), [0u32; 0], "illegal");
+        assert_eq!(relevant("flip-flop", &[2, 0, 4, 1, 4, 5]), [0usize; 0], "illegal");
     }
 
     /// The rule of flip-flop: every relevant bit is the answer, and the rest of the sequence does not tell it.
@@ -110,8 +119,7 @@ mod tests {
         let settings = DataSettings::with_length(Length::Between(4, 40));
         let mut several = 0;
         for example in Examples::new(&task, &settings, 1, None).unwrap().take(2000).map(Result::unwrap) {
-            let positions = task.relevant_keys(&example.tokens).unwrap();
-            let positions: Vec<usize> = positions.all().iter().map(|&position| position as usize).collect();
+            let positions = task.relevant_positions(&example.tokens);
             let label = single_label(&example.answers).unwrap();
             assert!(!positions.is_empty() && positions.is_sorted());
             assert!(positions.iter().all(|&position| example.tokens[position] == label), "{example:?}");

@@ -127,7 +127,7 @@ fn files_and_labels_show_where_each_answer_belongs() {
     assert_eq!(line(Format::Tokens), "1 0 0 1 1 2\t2:1 3:0 4:1\n");
     assert_eq!(line(Format::Text), "1 0 0 1 1\t2:odd 3:even 4:odd\n");
     assert_eq!(answer_line(&task, "1 0 0 1 1 2").unwrap(), answers);
-    assert_eq!(task.relevant_keys(&[1, 0, 0]).unwrap().all(), [0, 1, 2]);
+    assert_eq!(task.relevant_positions(&[1, 0, 0]), [0, 1, 2]);
 }
 
 /// An evaluator that disagrees about one of many answers is found out.
@@ -248,8 +248,9 @@ fn every_question_has_its_own_relevant_positions() {
     let keys = task.relevant_keys(&[1, 0, 0, 2, 2]).unwrap();
     let of = |query| keys.of_query(query, 5);
     assert_eq!([0, 1, 2, 3].map(of), [Some(&[0][..]), None, Some(&[0, 2]), None], "padding asks nothing");
-    assert_eq!(keys.all(), [0, 2]);
-    assert_eq!(task.relevant_keys(&[1, 7]).unwrap().all(), [0u32; 0], "illegal sequences have none");
+    assert_eq!(task.relevant_keys(&[1, 7]).unwrap().of_query(0, 2), Some(&[][..]), "illegal sequences have none");
+    let shared = self::task("running-parity").relevant_keys(&[1, 0, 0]).unwrap();
+    assert_eq!(shared.of_query(1, 3), Some(&[0, 1, 2][..]));
 }
 
 #[test]

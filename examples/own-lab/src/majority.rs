@@ -100,7 +100,7 @@ mod tests {
         let majority = tasks.find("majority").unwrap();
         assert_eq!(majority.answers(&[1, 0, 1, 2, 2]), Ok(label(1)), "padding is ignored");
         assert_eq!(majority.answers(&[1, 0]).unwrap_err().to_string(), "token 3: 0 and 1 are equally frequent");
-        assert_eq!(majority.relevant_keys(&[1, 0, 1]).unwrap().all(), [0, 2]);
+        assert_eq!(majority.relevant_positions(&[1, 0, 1]), [0, 2]);
         assert!(Source::find("majority", &Tasks::standard(), &FileSet::default()).is_err(), "only where it was added");
     }
 
