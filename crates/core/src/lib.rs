@@ -45,8 +45,8 @@ pub use experiment::{
 pub use measurement::Measurement;
 pub use mechanism::{BASELINE, MechanismList, Schedule};
 pub use metric::{EpochRecord, Evaluation, Goal, METRICS, Metric, Metrics};
-pub use model::{Activation, ConfigError, Engine, ModelConfig, Quirks, Visibility};
-pub use optimizer::{LrFactors, OptimizerConfig, Rule};
+pub use model::{Activation, ConfigError, Engine, Head, Initialisation, ModelConfig, PositionKind, Quirks, Visibility};
+pub use optimizer::{Decayed, LrFactors, OptimizerConfig, Rule};
 pub use origin::Origin;
 pub use question::{Answers, At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};

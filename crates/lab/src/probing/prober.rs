@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rayon::prelude::*;
-use semfocus_core::At;
+use semfocus_core::{At, Head};
 use semfocus_nn::{Model, ObservedRow, Pass, RowObserver, Selection};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Relevance, Summary};
 use semfocus_tasks::{Source, Split};
@@ -89,8 +89,9 @@ impl Prober {
             min_kept: min_kept.min(max_kept),
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
-            norms: Some(model_norms(model)),
-            asks_at_tokens: self.examples.questions.all().iter().any(|question| question.at != At::Mean),
+            norms: model_norms(model),
+            asks_at_tokens: model.config().head == Head::Last
+                || self.examples.questions.all().iter().any(|question| question.at != At::Mean),
             seconds: Some(began.elapsed().as_secs_f64()),
         }
     }
