@@ -18,7 +18,7 @@ pub struct ModelConfig {
     pub heads: usize,
     /// Blocks: an attention sublayer and an MLP sublayer each.
     pub blocks: usize,
-    /// Width of the hidden layer of the MLP.
+    /// Width of the hidden layer of the MLP; 0 for blocks without an MLP sublayer.
     pub d_mlp: usize,
     /// Activation of the MLP.
     pub activation: Activation,
@@ -28,6 +28,22 @@ pub struct ModelConfig {
     pub inverse_temperature: f64,
     /// Which keys a query can see.
     pub visibility: Visibility,
+    /// What is added to the embedded tokens.
+    pub positions: PositionKind,
+    /// Whether embedded tokens are multiplied by `√d_model` before positions are added.
+    pub scale_embedding: bool,
+    /// Where a question about the whole sequence is read.
+    pub head: Head,
+    /// Whether the row that the head reads is normalised.
+    pub final_norm: bool,
+    /// Whether all norms have a learned scale and shift.
+    pub affine_norms: bool,
+    /// Whether the weights of the classifier are the embedding of the first `classes` tokens.
+    pub tied: bool,
+    /// How the parameters start.
+    pub initialisation: Initialisation,
+    /// Tokens of a sequence, without global ones: learned positions have that many rows. Nothing else depends on it.
+    pub length: usize,
     /// Id of the pad token, if the data has one. It is a token like any other: there is no padding mask.
     pub pad_token: Option<usize>,
     /// Quirks of the published code to reproduce; none by default.
@@ -61,6 +77,41 @@ pub enum Visibility {
     All,
     /// Itself and the tokens before it.
     Causal,
+}
+
+/// Where a question about the whole sequence ([`At::Mean`](crate::At::Mean)) is read. Questions at tokens are read there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Head {
+    /// The mean over all tokens that the model sees, padding and global tokens included.
+    #[default]
+    Mean,
+    /// The last token that is neither padding nor global.
+    Last,
+}
+
+/// What tells the model where a token is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PositionKind {
+    /// Fixed sines and cosines.
+    #[default]
+    Sinusoidal,
+    /// A learned row for every position.
+    Learned,
+    /// Nothing.
+    None,
+}
+
+/// How the parameters of a model start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Initialisation {
+    /// Maps in blocks uniform in ±`1 / √inputs`, their biases too; embedding, positions and classifier uniform in ±0.1.
+    #[default]
+    Study,
+    /// Weights normal with standard deviation 0.02, divided by `√(2 · blocks)` in the maps that end a sublayer; biases 0.
+    Gpt2,
 }
 
 /// How the two sublayers are computed.
@@ -106,6 +157,23 @@ impl Visibility {
     }
 }
 
+impl Head {
+    /// The places and how they are written.
+    pub const NAMES: &'static [(&'static str, Head)] = &[("mean", Head::Mean), ("last", Head::Last)];
+}
+
+impl PositionKind {
+    /// The kinds of positions and how they are written.
+    pub const NAMES: &'static [(&'static str, PositionKind)] =
+        &[("sinusoidal", PositionKind::Sinusoidal), ("learned", PositionKind::Learned), ("none", PositionKind::None)];
+}
+
+impl Initialisation {
+    /// The ways to start and how they are written.
+    pub const NAMES: &'static [(&'static str, Initialisation)] =
+        &[("study", Initialisation::Study), ("gpt2", Initialisation::Gpt2)];
+}
+
 impl Engine {
     /// The engines and how they are written.
     pub const NAMES: &'static [(&'static str, Engine)] = &[("fused", Engine::Fused), ("reference", Engine::Reference)];
@@ -133,6 +201,28 @@ pub enum ConfigError {
         pad_token: usize,
         /// Size of the vocabulary.
         vocabulary: usize,
+    },
+    /// A classifier that would be the embedding of tokens that there are not.
+    #[error(
+        "`tied` makes the embedding of token i the weights of class i, and there are {classes} classes but {vocabulary} tokens; \
+             leave `tied` out"
+    )]
+    TiedClasses {
+        /// Number of classes.
+        classes: usize,
+        /// Size of the vocabulary.
+        vocabulary: usize,
+    },
+    /// Learned positions and sequences whose length depends on the mechanism.
+    #[error("`quirks.pad_to_mask_multiple` makes sequences longer, so it does not go with `positions = \"learned\"`")]
+    PaddedPositions,
+    /// A sequence that is longer than the learned positions reach.
+    #[error("the model has learned positions for {positions} tokens, and a sequence has {length}")]
+    TooLong {
+        /// Positions that the model knows.
+        positions: usize,
+        /// Tokens of the sequence.
+        length: usize,
     },
     /// Global tokens, which are the last of a sequence, in a causal model.
     #[error(
@@ -187,6 +277,14 @@ impl ModelConfig {
             dropout: 0.01,
             inverse_temperature: 1.0,
             visibility: Visibility::default(),
+            positions: PositionKind::default(),
+            scale_embedding: true,
+            head: Head::default(),
+            final_norm: false,
+            affine_norms: false,
+            tied: false,
+            initialisation: Initialisation::default(),
+            length: 0,
             pad_token: None,
             quirks: Quirks::default(),
             engine: Engine::default(),
@@ -198,6 +296,31 @@ impl ModelConfig {
         self.d_head.unwrap_or(self.d_model)
     }
 
+    /// Factor of embedded tokens.
+    pub fn embedding_scale(&self) -> f64 {
+        if self.scale_embedding { (self.d_model as f64).sqrt() } else { 1.0 }
+    }
+
+    /// Whether it is the model of the study but for sizes, activation and visibility: the one about which the bounds on the
+    /// steepness of the loss are proved.
+    pub fn is_of_the_study(&self) -> bool {
+        let ModelConfig { positions, scale_embedding, head, final_norm, affine_norms, tied, d_mlp, .. } = *self;
+        (positions, head) == (PositionKind::Sinusoidal, Head::Mean)
+            && scale_embedding
+            && !(final_norm || affine_norms || tied)
+            && d_mlp > 0
+    }
+
+    /// Checks that sequences of `length` tokens, without global ones, are not longer than learned positions reach.
+    pub fn check_length(&self, length: usize) -> Result<(), ConfigError> {
+        match self.positions {
+            PositionKind::Learned if length > self.length => {
+                Err(ConfigError::TooLong { positions: self.length, length })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that a model can be built. Any width will do, odd ones included; a model without blocks is allowed too.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = [
@@ -206,7 +329,7 @@ impl ModelConfig {
             ("d_model", self.d_model),
             ("d_head", self.head_width()),
             ("heads", self.heads),
-            ("d_mlp", self.d_mlp),
+            ("length", if self.positions == PositionKind::Learned { self.length } else { 1 }),
         ];
         if let Some((field, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(ConfigError::Zero { field });
@@ -216,6 +339,12 @@ impl ModelConfig {
         }
         if !(self.inverse_temperature.is_finite() && self.inverse_temperature > 0.0) {
             return Err(ConfigError::InverseTemperature(self.inverse_temperature));
+        }
+        if self.tied && self.classes > self.vocabulary {
+            return Err(ConfigError::TiedClasses { classes: self.classes, vocabulary: self.vocabulary });
+        }
+        if self.positions == PositionKind::Learned && self.quirks.pad_to_mask_multiple {
+            return Err(ConfigError::PaddedPositions);
         }
         match self.pad_token {
             Some(pad_token) if pad_token >= self.vocabulary => {
@@ -256,8 +385,20 @@ mod tests {
             message(|c| c.quirks.pad_to_mask_multiple = true),
             "`quirks.pad_to_mask_multiple` needs a `pad_token`"
         );
+        assert_eq!(message(|c| c.positions = PositionKind::Learned), "`length` must be at least 1");
+        let tied = message(|c| (c.tied, c.classes) = (true, 4));
+        assert!(tied.contains("there are 4 classes but 3 tokens; leave `tied` out"), "{tied}");
+        let padded = message(|c| {
+            (c.positions, c.length, c.quirks.pad_to_mask_multiple) = (PositionKind::Learned, 5, true);
+        });
+        assert!(padded.contains("does not go with `positions = \"learned\"`"), "{padded}");
+        let learned = ModelConfig { positions: PositionKind::Learned, length: 5, ..ModelConfig::new(3, 3) };
+        assert_eq!((learned.validate(), learned.check_length(5)), (Ok(()), Ok(())));
+        let long = learned.check_length(6).unwrap_err().to_string();
+        assert_eq!(long, "the model has learned positions for 5 tokens, and a sequence has 6");
+        assert_eq!(ModelConfig::new(3, 3).check_length(6), Ok(()));
         let mut odd = ModelConfig::new(1, 1);
-        (odd.d_model, odd.blocks) = (7, 0);
+        (odd.d_model, odd.blocks, odd.d_mlp) = (7, 0, 0);
         assert_eq!(odd.validate(), Ok(()));
     }
 }

@@ -15,6 +15,28 @@ pub enum Rule {
     AdamW,
 }
 
+/// The parameters that weight decay applies to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decayed {
+    /// All of them, as in an optimiser of PyTorch with one parameter group.
+    #[default]
+    All,
+    /// The weights of the maps, the embedding and learned positions, as is usual for GPT-2; not biases, scales and shifts of
+    /// norms, and parameters of mechanisms.
+    Matrices,
+}
+
+impl Decayed {
+    /// The choices and how they are written.
+    pub const NAMES: &'static [(&'static str, Decayed)] = &[("all", Decayed::All), ("matrices", Decayed::Matrices)];
+
+    /// Whether the decay applies to a parameter, such as `blocks.0.attention.query.weight`.
+    pub fn includes(self, name: &str) -> bool {
+        self == Decayed::All || name.ends_with(".weight") || ["embedding", "positions"].contains(&name)
+    }
+}
+
 /// Settings of an optimiser.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptimizerConfig {
@@ -30,6 +52,8 @@ pub struct OptimizerConfig {
     pub epsilon: f64,
     /// Weight decay.
     pub weight_decay: f64,
+    /// What it applies to.
+    pub weight_decay_of: Decayed,
     /// Factors of the learning rate for groups of parameters.
     pub lr_factors: LrFactors,
 }
@@ -53,8 +77,12 @@ pub struct LrFactors {
     pub hidden: f64,
     /// The map from the hidden layer of the MLP back to the width of the model.
     pub mlp_output: f64,
-    /// The map to the logits.
+    /// The map to the logits. Weights that are tied to the embedding belong to that.
     pub classifier: f64,
+    /// Learned positions.
+    pub positions: f64,
+    /// Scales and shifts of the norms.
+    pub norms: f64,
     /// Parameters that belong to the attention mechanism, if it has any.
     pub mechanism: f64,
 }
@@ -70,6 +98,8 @@ impl Default for LrFactors {
             hidden: 1.0,
             mlp_output: 1.0,
             classifier: 1.0,
+            positions: 1.0,
+            norms: 1.0,
             mechanism: 1.0,
         }
     }
@@ -81,6 +111,8 @@ impl LrFactors {
         let mut parts = name.split('.');
         Some(match parts.next()? {
             "embedding" => self.embedding,
+            "positions" => self.positions,
+            "norm" => self.norms,
             "classifier" => self.classifier,
             "blocks" => match (parts.nth(1)?, parts.next()?) {
                 ("attention", "query") => self.query,
@@ -88,6 +120,7 @@ impl LrFactors {
                 ("attention", "value") => self.value,
                 ("attention", "output") => self.output,
                 ("attention", "mechanism") => self.mechanism,
+                ("attention" | "mlp", "norm") => self.norms,
                 ("mlp", "hidden") => self.hidden,
                 ("mlp", "output") => self.mlp_output,
                 _ => return None,
@@ -106,6 +139,7 @@ impl Default for OptimizerConfig {
             beta2: 0.999,
             epsilon: 1e-8,
             weight_decay: 0.0,
+            weight_decay_of: Decayed::All,
             lr_factors: LrFactors::default(),
         }
     }
@@ -133,6 +167,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn decay_of_matrices_leaves_out_biases_norms_and_mechanisms() {
+        for name in ["embedding", "positions", "blocks.0.attention.query.weight", "classifier.weight"] {
+            assert!(Decayed::Matrices.includes(name), "{name}");
+        }
+        for name in
+            ["blocks.0.mlp.hidden.bias", "norm.scale", "blocks.0.mlp.norm.shift", "blocks.1.attention.mechanism"]
+        {
+            assert!(!Decayed::Matrices.includes(name) && Decayed::All.includes(name), "{name}");
+        }
+    }
+
+    #[test]
     fn factors_are_found_by_the_names_of_parameters() {
         let factors = LrFactors {
             embedding: 1.0,
@@ -143,6 +189,8 @@ mod tests {
             hidden: 6.0,
             mlp_output: 7.0,
             classifier: 8.0,
+            positions: 10.0,
+            norms: 11.0,
             mechanism: 9.0,
         };
         for (name, factor) in [
@@ -158,12 +206,14 @@ mod tests {
             ("classifier.bias", 8.0),
             ("blocks.2.attention.mechanism", 9.0),
             ("blocks.2.attention.mechanism.scale", 9.0),
+            ("positions", 10.0),
+            ("norm.shift", 11.0),
+            ("blocks.0.attention.norm.scale", 11.0),
+            ("blocks.7.mlp.norm.shift", 11.0),
         ] {
             assert_eq!(factors.for_parameter(name), Some(factor), "{name}");
         }
-        for name in
-            ["", "blocks", "blocks.0", "blocks.0.attention", "blocks.0.mlp.query.weight", "query", "norm.weight"]
-        {
+        for name in ["", "blocks", "blocks.0", "blocks.0.attention", "blocks.0.mlp.query.weight", "query", "scale"] {
             assert_eq!(factors.for_parameter(name), None, "{name}");
         }
     }

@@ -227,6 +227,17 @@ impl Questions {
         self.all.len().pow(2) / squares.max(1)
     }
 
+    /// The same, but those about the mean of a sequence ask at the token that `place` gives for the sequence.
+    pub fn at_tokens(&self, place: impl Fn(usize) -> u32) -> Self {
+        let mut moved = self.clone();
+        for (sequence, bounds) in self.starts.windows(2).enumerate() {
+            for question in moved.all[bounds[0]..bounds[1]].iter_mut().filter(|question| question.at == At::Mean) {
+                question.at = At::Token(place(sequence));
+            }
+        }
+        moved
+    }
+
     /// Questions of a sequence in the mean; 1 if there is no sequence.
     pub fn per_sequence(&self) -> f64 {
         if self.sequences() == 0 { 1.0 } else { self.all.len() as f64 / self.sequences() as f64 }

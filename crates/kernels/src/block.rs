@@ -3,20 +3,20 @@
 use crate::attention::{AttentionKernel, Maps};
 use crate::mlp::{MlpKernel, PackedMlp};
 
-/// The two sublayers of a block, packed for the forward pass.
+/// The sublayers of a block, packed for the forward pass.
 pub(crate) struct Block<'a> {
     pub(crate) attention: AttentionKernel<'a>,
     pub(crate) maps: Maps,
     pub(crate) initial_maps: Option<Maps>,
-    pub(crate) mlp: MlpKernel<'a>,
-    pub(crate) packed: PackedMlp,
+    /// None for a block of attention alone.
+    pub(crate) mlp: Option<(MlpKernel<'a>, PackedMlp)>,
 }
 
 impl<'a> Block<'a> {
     /// Packs the maps for a batch of `rows` tokens.
-    pub(crate) fn new((attention, mlp): (AttentionKernel<'a>, MlpKernel<'a>), rows: usize) -> Self {
-        let (maps, initial_maps, packed) = (attention.maps(rows), attention.initial_maps(), mlp.pack());
-        Block { attention, maps, initial_maps, mlp, packed }
+    pub(crate) fn new((attention, mlp): (AttentionKernel<'a>, Option<MlpKernel<'a>>), rows: usize) -> Self {
+        let (maps, initial_maps) = (attention.maps(rows), attention.initial_maps());
+        Block { attention, maps, initial_maps, mlp: mlp.map(|mlp| (mlp, mlp.pack())) }
     }
 }
 

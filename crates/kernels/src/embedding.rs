@@ -16,6 +16,8 @@ pub struct EmbeddingKernel<'a> {
     pub table: &'a [f32],
     /// One row for every place in a sequence.
     pub positions: &'a [f32],
+    /// Whether the positions have gradients.
+    pub learns_positions: bool,
     /// Factor of the table's rows.
     pub scale: f32,
     /// Dropout of the result; row `t` (over all tokens) has the key `site.child(t)`.
@@ -54,11 +56,28 @@ impl EmbeddingKernel<'_> {
         }
     }
 
-    /// Gradient of the table from the gradient of the result.
-    pub fn backward(&self, tokens: &[usize], gradient: &[f32]) -> Vec<f32> {
+    /// Gradients of the table and of the positions, empty if they are not learned, from the gradient of the result.
+    pub fn backward(&self, tokens: &[usize], gradient: &[f32]) -> (Vec<f32>, Vec<f32>) {
         let mut table = vec![0.0; self.table.len()];
         add_gradients(*self, 0, tokens, gradient, &mut table);
-        table
+        let mut positions = self.no_position_gradients();
+        for (sequence, gradient) in gradient.chunks_exact(self.positions.len()).enumerate() {
+            self.add_position_gradients(sequence * self.positions.len() / self.width, gradient, &mut positions);
+        }
+        (table, positions)
+    }
+
+    /// Zeros for every position if they are learned, and nothing if not.
+    pub(crate) fn no_position_gradients(&self) -> Vec<f32> {
+        vec![0.0; if self.learns_positions { self.positions.len() } else { 0 }]
+    }
+
+    /// Adds the gradient of one sequence, the tokens from `first_row` on, if positions are learned.
+    pub(crate) fn add_position_gradients(&self, first_row: usize, gradient: &[f32], sums: &mut [f32]) {
+        if self.learns_positions {
+            let places: Vec<usize> = (0..gradient.len() / self.width).collect();
+            add_gradients(EmbeddingKernel { scale: 1.0, ..*self }, first_row, &places, gradient, sums);
+        }
     }
 
     /// The rows of one sequence, the tokens from `first_row` on.
@@ -160,11 +179,19 @@ mod tests {
         let positions: Vec<f32> = (0..length * width).map(|i| (i as f32).cos()).collect();
         let tokens = [3, 0, 3, 1, 1, 3];
         let dropout = Dropout::new(0.3);
-        let layer =
-            EmbeddingKernel { width, table: &table, positions: &positions, scale: 2.5, dropout, site: Key::new(9) };
+        let layer = EmbeddingKernel {
+            width,
+            table: &table,
+            positions: &positions,
+            learns_positions: true,
+            scale: 2.5,
+            dropout,
+            site: Key::new(9),
+        };
         let y = layer.forward(&tokens);
         let gradient: Vec<f32> = (0..y.len()).map(|i| (i as f32 * 0.3).sin()).collect();
         let mut expected_gradient = vec![0f64; table.len()];
+        let mut expected_positions = vec![0f64; positions.len()];
         for (at, y) in y.iter().enumerate() {
             let (row, column) = (at / width, at % width);
             let factor = dropout.factor(Key::new(9).child(row as u64), column as u32);
@@ -172,9 +199,15 @@ mod tests {
             let expected = factor * (2.5 * table[from] + positions[row % length * width + column]);
             assert!((y - expected).abs() < 1e-6, "{row} {column}");
             expected_gradient[from] += f64::from(factor) * 2.5 * f64::from(gradient[at]);
+            expected_positions[row % length * width + column] += f64::from(factor) * f64::from(gradient[at]);
         }
-        for (a, b) in layer.backward(&tokens, &gradient).iter().zip(expected_gradient) {
+        let (found, found_positions) = layer.backward(&tokens, &gradient);
+        assert_eq!((found.len(), found_positions.len()), (table.len(), positions.len()));
+        let expected = expected_gradient.iter().chain(&expected_positions);
+        for (a, b) in found.iter().chain(&found_positions).zip(expected) {
             assert!((f64::from(*a) - b).abs() < 1e-5);
         }
+        let fixed = EmbeddingKernel { learns_positions: false, ..layer };
+        assert_eq!(fixed.backward(&tokens, &gradient), (found, Vec::new()));
     }
 }

@@ -17,8 +17,9 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use semfocus_core::{At, Question, Questions, Target};
+use semfocus_core::{Question, Questions, Target};
 
+use crate::asked::AskedRows;
 use crate::buffer::Buffer;
 use crate::linear::{Columns, LinearGradient, LinearView, pack_columns};
 use crate::math;
@@ -42,6 +43,8 @@ pub struct HeadKernel<'a> {
     pub width: usize,
     /// `width` → classes.
     pub map: LinearView<'a>,
+    /// Added to the variance when the rows are normalised; none if they are read as they are.
+    pub norm: Option<f32>,
 }
 
 /// What a model answers to a question.
@@ -92,13 +95,6 @@ struct RowState {
     sum: f64,
     /// The logit of the right class, or the mean of the logits under a soft target.
     target: f64,
-}
-
-/// Buffers for the questions of one sequence.
-#[derive(Default)]
-pub(crate) struct AskedRows {
-    rows: Vec<f32>,
-    gradients: Vec<f32>,
 }
 
 impl<'a> HeadKernel<'a> {
@@ -182,48 +178,6 @@ pub fn cross_entropy(logits: &mut [f64], questions: &Questions, target: Target) 
     }
 }
 
-/// The rows of a sequence that its questions ask at, padded: `x` has rows of `width` values.
-pub(crate) fn gather(x: &[f32], width: usize, questions: &[Question], rows: &mut Vec<f32>) {
-    let stride = padded(width);
-    rows.clear();
-    rows.resize(questions.len() * stride, 0.0);
-    for (question, to) in questions.iter().zip(rows.chunks_exact_mut(stride)) {
-        let to = &mut to[..width];
-        match question.at {
-            At::Token(t) => to.copy_from_slice(&x[t as usize * width..][..width]),
-            At::Mean => {
-                for row in x.chunks_exact(width) {
-                    to.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-                }
-                let length = (x.len() / width) as f32;
-                to.iter_mut().for_each(|sum| *sum /= length);
-            }
-        }
-    }
-}
-
-/// The gradient of a sequence from those of the rows that its questions asked at.
-fn scatter(gradients: &[f32], width: usize, questions: &[Question], x: &mut [f32]) {
-    let (stride, length) = (padded(width), (x.len() / width) as f32);
-    let rows =
-        || questions.iter().zip(gradients.chunks_exact(stride)).map(|(question, row)| (question.at, &row[..width]));
-    let mut means = rows().filter(|(at, _)| *at == At::Mean).map(|(_, row)| row);
-    match means.next() {
-        None => x.fill(0.0),
-        Some(first) => {
-            let mut mean = first.to_vec();
-            means.for_each(|row| mean.iter_mut().zip(row).for_each(|(sum, value)| *sum += value));
-            mean.iter_mut().for_each(|sum| *sum /= length);
-            x.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(&mean));
-        }
-    }
-    for (at, row) in rows() {
-        if let At::Token(t) = at {
-            x[t as usize * width..][..width].iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-        }
-    }
-}
-
 impl HeadSums {
     /// For the questions of some sequences.
     pub(crate) fn new(head: &PackedHead) -> Self {
@@ -235,6 +189,11 @@ impl HeadSums {
 }
 
 impl PackedHead<'_> {
+    /// See [`HeadKernel::norm`].
+    pub(crate) fn norm(&self) -> Option<f32> {
+        self.head.norm
+    }
+
     /// Loss and gradients of the questions of a sequence, whose rows after the last block are in `x`; `x` becomes their gradient.
     /// `total` is the sum of all weights of the batch.
     pub(crate) fn add_sequence(
@@ -243,14 +202,13 @@ impl PackedHead<'_> {
         sequence: usize,
         total: f64,
         x: &mut [f32],
-        AskedRows { rows, gradients }: &mut AskedRows,
+        buffers: &mut AskedRows,
         sums: &mut HeadSums,
     ) {
         let width = self.head.width;
         let asked = questions.of_sequence(sequence);
-        gather(x, width, asked, rows);
-        gradients.clear();
-        gradients.resize(rows.len(), 0.0);
+        buffers.read(x, width, asked, self.head.norm);
+        let AskedRows { rows, gradients, .. } = buffers;
         if self.head.is_small() {
             let stride = padded(width);
             for ((question, row), gradient) in
@@ -270,7 +228,7 @@ impl PackedHead<'_> {
             self.add_blocked(questions, asked, total, rows, gradients, sums);
             sums.rows.extend_from_slice(rows);
         }
-        scatter(gradients, width, asked, x);
+        buffers.write_gradients(asked, width, self.head.norm, x);
     }
 
     fn add_blocked(

@@ -4,11 +4,12 @@
 use rayon::prelude::*;
 use semfocus_core::{At, Question, Questions};
 
+use crate::asked::AskedRows;
 use crate::attention::{AttentionKernel, KeepWeights, KnownRows, SequenceRows};
 use crate::block::{Block, ByForm};
 use crate::buffer::Buffer;
 use crate::embedding::EmbeddingKernel;
-use crate::head::{Answer, HeadKernel, PackedHead, gather};
+use crate::head::{Answer, HeadKernel, PackedHead};
 use crate::mlp::MlpKernel;
 use crate::simd::padded;
 
@@ -26,14 +27,15 @@ impl<'a> Inference<'a> {
     /// that is not a multiple of 16.
     pub fn new(
         embedding: EmbeddingKernel<'a>,
-        blocks: Vec<(AttentionKernel<'a>, MlpKernel<'a>)>,
+        blocks: Vec<(AttentionKernel<'a>, Option<MlpKernel<'a>>)>,
         head: HeadKernel<'a>,
         rows: usize,
     ) -> Option<Self> {
         let length = embedding.positions.len() / embedding.width;
-        let fits = |(attention, mlp): &(AttentionKernel, MlpKernel)| {
-            let dropouts = [attention.output_dropout, mlp.hidden_dropout, mlp.output_dropout];
-            dropouts.iter().all(|dropout| dropout.is_none()) && !attention.chooses_by_another_example()
+        let fits = |(attention, mlp): &(AttentionKernel, Option<MlpKernel>)| {
+            let of_mlp = mlp.iter().flat_map(|mlp| [mlp.hidden_dropout, mlp.output_dropout]);
+            let no_dropout = of_mlp.chain([attention.output_dropout]).all(|dropout| dropout.is_none());
+            no_dropout && !attention.chooses_by_another_example()
         };
         if !blocks.iter().all(fits) || !embedding.dropout.is_none() || padded(embedding.width) != embedding.width {
             return None;
@@ -73,17 +75,17 @@ impl<'a> Inference<'a> {
         let known = first.map(|block| KnownRows::new(&block.attention, &block.maps, &self.embedding));
         let sequences = tokens.par_chunks_exact(self.length).enumerate();
         let answers = sequences.map_init(
-            || (Buffer::stale(self.length * width), ByForm::default(), Vec::new()),
-            |(x, shared, rows), (sequence, tokens)| {
+            || (Buffer::stale(self.length * width), ByForm::default(), AskedRows::default()),
+            |(x, shared, buffers), (sequence, tokens)| {
                 let (x, asked) = (&mut x[..self.length * width], questions.of_sequence(sequence));
                 // The mean alone costs less than all rows of the last sublayer.
                 let only_mean = asked.iter().all(|question| question.at == At::Mean);
                 let mean = self.forward_sequence(known.as_ref(), sequence, tokens, x, shared, only_mean);
                 match mean {
-                    Some(mean) => *rows = mean.repeat(asked.len()),
-                    None => gather(x, width, asked, rows),
+                    Some(mean) => buffers.repeat(&mean, asked.len(), self.head.norm()),
+                    None => buffers.read(x, width, asked, self.head.norm()),
                 }
-                answer(asked, rows)
+                answer(asked, &buffers.rows)
             },
         );
         answers.collect::<Vec<Vec<T>>>().into_iter().flatten().collect()
@@ -103,7 +105,7 @@ impl<'a> Inference<'a> {
             self.embedding.forward_into(tokens, x);
         }
         for (number, block) in self.blocks.iter().enumerate() {
-            let Block { attention, maps, initial_maps, mlp, packed } = block;
+            let Block { attention, maps, initial_maps, mlp } = block;
             let rows = shared.get(block, |block| SequenceRows::new(&block.attention, &block.maps, KeepWeights::No));
             match known.filter(|_| number == 0) {
                 Some(known) => known.gather(tokens, x, rows),
@@ -112,6 +114,7 @@ impl<'a> Inference<'a> {
             let choice = attention.rows_to_choose_by(maps, initial_maps.as_ref(), x, 0);
             attention.attend(maps, sequence, rows, choice.as_ref());
             attention.add_output_in_place(maps, rows, x);
+            let Some((mlp, packed)) = mlp else { continue };
             if only_mean && number + 1 == self.blocks.len() {
                 return Some(mlp.forward_mean(packed, x, &mut rows.norm));
             }

@@ -3,6 +3,7 @@
 //! This crate knows nothing about tensors, autodiff or models. It contains the code in which training spends its time, and it
 //! is the only crate of the workspace with `unsafe` code.
 
+mod asked;
 mod attention;
 mod block;
 mod buffer;

@@ -4,16 +4,18 @@
 use rayon::prelude::*;
 use semfocus_core::Questions;
 
+use crate::asked::AskedRows;
 use crate::attention::{
     AttentionGradients, AttentionKernel, AttentionSums, KeepWeights, SequenceRows, TransposedMaps, Workspace,
 };
 use crate::block::{Block, ByForm};
 use crate::buffer::Buffer;
 use crate::embedding::{EmbeddingKernel, TouchedRows};
-use crate::head::{AskedRows, HeadKernel, HeadSums, PackedHead};
+use crate::head::{HeadKernel, HeadSums, PackedHead};
 use crate::linear::{LinearGradient, RUNS};
 use crate::mlp::{MlpGradients, MlpKernel, MlpRows, MlpSums, TransposedMlp};
 use crate::output::as_unwritten;
+use crate::rows;
 
 /// An encoder with its maps packed for training.
 pub struct Training<'a> {
@@ -28,7 +30,7 @@ struct TrainingBlock<'a> {
     block: Block<'a>,
     transposed_maps: Vec<TransposedMaps>,
     output_bias: Vec<f32>,
-    transposed: TransposedMlp,
+    transposed: Option<TransposedMlp>,
 }
 
 /// Loss and gradients of a training step. The gradients of the inputs of the sublayers are left empty.
@@ -38,8 +40,10 @@ pub struct TrainingGradients {
     pub loss: f64,
     /// Of the embedding table.
     pub table: Vec<f32>,
+    /// Of the positions; empty if they are not learned.
+    pub positions: Vec<f32>,
     /// Of the blocks, first to last.
-    pub blocks: Vec<(AttentionGradients, MlpGradients)>,
+    pub blocks: Vec<(AttentionGradients, Option<MlpGradients>)>,
     /// Of the head.
     pub head: LinearGradient,
 }
@@ -47,13 +51,14 @@ pub struct TrainingGradients {
 /// Sums over the sequences of a run.
 struct Sums {
     table: TouchedRows,
-    blocks: Vec<(AttentionSums, MlpSums)>,
+    positions: Vec<f32>,
+    blocks: Vec<(AttentionSums, Option<MlpSums>)>,
     head: HeadSums,
 }
 
 /// The rows of a sequence that the backward pass needs, and buffers.
 struct Rows {
-    blocks: Vec<(SequenceRows, MlpRows)>,
+    blocks: Vec<(SequenceRows, Option<MlpRows>)>,
     work: ByForm<Workspace>,
     head: AskedRows,
     /// The rows of the sequence before and after a sublayer, by turns; in the backward pass their gradients.
@@ -66,7 +71,7 @@ impl<'a> Training<'a> {
     /// model has to go layer by layer.
     pub fn new(
         embedding: EmbeddingKernel<'a>,
-        blocks: Vec<(AttentionKernel<'a>, MlpKernel<'a>)>,
+        blocks: Vec<(AttentionKernel<'a>, Option<MlpKernel<'a>>)>,
         head: HeadKernel<'a>,
         rows: usize,
     ) -> Option<Self> {
@@ -78,7 +83,7 @@ impl<'a> Training<'a> {
             TrainingBlock {
                 transposed_maps: block.attention.transposed_maps(&block.maps),
                 output_bias: block.attention.padded_output_bias(),
-                transposed: block.mlp.pack_transposed(),
+                transposed: block.mlp.as_ref().map(|(mlp, _)| mlp.pack_transposed()),
                 block,
             }
         };
@@ -115,24 +120,27 @@ impl<'a> Training<'a> {
 
     /// The gradients from the sums of all runs. Blocks are independent of each other.
     fn total(&self, sums: Vec<Sums>, questions: &Questions, total_weight: f64) -> TrainingGradients {
-        let mut by_block: Vec<Vec<(AttentionSums, MlpSums)>> = self.blocks.iter().map(|_| Vec::new()).collect();
+        let mut by_block: Vec<Vec<(AttentionSums, Option<MlpSums>)>> = self.blocks.iter().map(|_| Vec::new()).collect();
         let mut table = vec![0.0; self.embedding.table.len()];
+        let mut positions = self.embedding.no_position_gradients();
         let mut heads = Vec::new();
-        for Sums { table: touched, blocks, head } in sums {
+        for Sums { table: touched, positions: of_run, blocks, head } in sums {
+            rows::add_assign(&mut positions, &of_run);
             by_block.iter_mut().zip(blocks).for_each(|(runs, sums)| runs.push(sums));
             touched.add_to(&mut table);
             heads.push(head);
         }
         let (loss, head) = self.head.total(questions, heads);
         let blocks = by_block.into_par_iter().zip(&self.blocks).map(|(runs, TrainingBlock { block, .. })| {
-            let total = runs.into_iter().reduce(|a, b| (a.0.add(b.0), a.1.add(b.1)));
+            let total = runs.into_iter().reduce(|a, b| (a.0.add(b.0), a.1.zip(b.1).map(|(a, b)| a.add(b))));
             let (attention, mlp) = total.expect("there is at least one run");
+            let mlp = mlp.zip(block.mlp.as_ref());
             (
                 attention.into_gradients(&block.attention, &block.maps, Vec::new()),
-                mlp.into_gradients(&block.mlp, Vec::new()),
+                mlp.map(|(sums, (mlp, _))| sums.into_gradients(mlp, Vec::new())),
             )
         });
-        TrainingGradients { loss: loss / total_weight, table, blocks: blocks.collect(), head }
+        TrainingGradients { loss: loss / total_weight, table, positions, blocks: blocks.collect(), head }
     }
 
     /// Leaves the rows after the last block in `rows.x`.
@@ -142,12 +150,15 @@ impl<'a> Training<'a> {
         let (x, y) = (&mut x[..used], &mut y[..used]);
         self.embedding.forward_sequence(first_row, tokens, as_unwritten(x));
         for (TrainingBlock { block, output_bias, .. }, (attention_rows, mlp_rows)) in self.blocks.iter().zip(blocks) {
-            let Block { attention, maps, initial_maps, mlp, packed } = block;
+            let Block { attention, maps, initial_maps, mlp } = block;
             attention.project(maps, x, attention_rows);
             let choice = attention.rows_to_choose_by(maps, initial_maps.as_ref(), x, 0);
             attention.attend(maps, sequence, attention_rows, choice.as_ref());
             attention.add_output(maps, sequence, x, attention_rows, output_bias, as_unwritten(y));
-            mlp.forward_rows(packed, first_row, y, mlp_rows, as_unwritten(x));
+            match mlp.as_ref().zip(mlp_rows.as_mut()) {
+                Some(((mlp, packed), rows)) => mlp.forward_rows(packed, first_row, y, rows, as_unwritten(x)),
+                None => x.copy_from_slice(y),
+            }
         }
     }
 
@@ -160,7 +171,13 @@ impl<'a> Training<'a> {
             let TrainingBlock { block, transposed_maps, transposed, .. } = block;
             let Block { attention, maps, mlp, .. } = block;
             let work = work.get(block, |block| Workspace::new(&block.attention, &block.maps));
-            mlp.backward_rows(transposed, first_row, mlp_rows, x, mlp_sums, as_unwritten(y));
+            let parts = mlp.as_ref().zip(transposed.as_ref()).zip(mlp_rows.as_ref()).zip(mlp_sums.as_mut());
+            match parts {
+                Some(((((mlp, _), transposed), rows), sums)) => {
+                    mlp.backward_rows(transposed, first_row, rows, x, sums, as_unwritten(y));
+                }
+                None => y.copy_from_slice(x),
+            }
             attention.backward_sequence(
                 maps,
                 transposed_maps,
@@ -173,13 +190,15 @@ impl<'a> Training<'a> {
             );
         }
         sums.table.add(&self.embedding, first_row, tokens, x);
+        self.embedding.add_position_gradients(first_row, x, &mut sums.positions);
     }
 }
 
 impl Rows {
     fn new(model: &Training) -> Self {
         let block = |TrainingBlock { block, .. }: &TrainingBlock| {
-            (SequenceRows::new(&block.attention, &block.maps, KeepWeights::Yes), MlpRows::new(&block.mlp, model.length))
+            let mlp = block.mlp.as_ref().map(|(mlp, _)| MlpRows::new(mlp, model.length));
+            (SequenceRows::new(&block.attention, &block.maps, KeepWeights::Yes), mlp)
         };
         let used = model.length * model.embedding.width;
         Rows {
@@ -195,10 +214,12 @@ impl Rows {
 impl Sums {
     fn new(model: &Training) -> Self {
         let block = |TrainingBlock { block, .. }: &TrainingBlock| {
-            (AttentionSums::new(&block.attention, &block.maps), MlpSums::new(&block.mlp))
+            let mlp = block.mlp.as_ref().map(|(mlp, _)| MlpSums::new(mlp));
+            (AttentionSums::new(&block.attention, &block.maps), mlp)
         };
         Sums {
             table: TouchedRows::new(&model.embedding),
+            positions: model.embedding.no_position_gradients(),
             blocks: model.blocks.iter().map(block).collect(),
             head: HeadSums::new(&model.head),
         }

@@ -79,6 +79,7 @@ impl Case {
             width: self.width,
             table: &self.table,
             positions: &self.positions,
+            learns_positions: false,
             scale: 1.5,
             dropout: Dropout::NONE,
             site: Key::new(1),
@@ -86,7 +87,7 @@ impl Case {
     }
 
     fn head(&self) -> HeadKernel<'_> {
-        HeadKernel { width: self.width, map: LinearView { weight: &self.weight, bias: &self.bias } }
+        HeadKernel { width: self.width, map: LinearView { weight: &self.weight, bias: &self.bias }, norm: None }
     }
 
     fn train(&self) -> TrainingGradients {

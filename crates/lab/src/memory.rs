@@ -1,6 +1,6 @@
 //! How much memory a trial needs, by estimate.
 
-use semfocus_core::{ModelConfig, TrialSettings};
+use semfocus_core::{ModelConfig, PositionKind, TrialSettings};
 use semfocus_nn::{Attention, BlockAttentions, SMALL_HEAD, Selection};
 
 use semfocus_tasks::Source;
@@ -10,11 +10,16 @@ use crate::Trial;
 
 /// Parameters of a model, without those that its mechanism may learn, which are few.
 pub fn parameters(model: &ModelConfig, globals: usize) -> u64 {
-    let ModelConfig { vocabulary, classes, d_model, d_mlp, heads, blocks, .. } = model;
+    let ModelConfig { vocabulary, classes, d_model, d_mlp, heads, blocks, length, .. } = model;
     let [d, hidden, inner] = [*d_model, *d_mlp, heads * model.head_width()].map(|size| size as u64);
-    let attention = 3 * (d + 1) * inner + (inner + 1) * d;
-    let mlp = (d + 1) * hidden + (hidden + 1) * d;
-    (vocabulary + globals) as u64 * d + *blocks as u64 * (attention + mlp) + (d + 1) * *classes as u64
+    let norm = if model.affine_norms { 2 * d } else { 0 };
+    let attention = norm + 3 * (d + 1) * inner + (inner + 1) * d;
+    let mlp = if hidden > 0 { norm + (d + 1) * hidden + (hidden + 1) * d } else { 0 };
+    let positions = if model.positions == PositionKind::Learned { (length + globals) as u64 * d } else { 0 };
+    let last_norm = if model.final_norm { norm } else { 0 };
+    let classifier = (if model.tied { 1 } else { d + 1 }) * *classes as u64;
+    let embedding = (vocabulary + globals) as u64 * d;
+    embedding + positions + *blocks as u64 * (attention + mlp) + last_norm + classifier
 }
 
 /// Bytes that training of a trial needs at most, about: the data, the parameters with their gradients and the state of the
@@ -34,14 +39,15 @@ pub fn needed(trial: &Trial, threads: usize) -> u64 {
     };
     let examples = (sizes.train + sizes.held_out + sizes.test) as u64 * (rows * 4 + questions * 16);
     let all = parameters(model, attention.globals());
-    let ends = all - parameters(&ModelConfig { vocabulary: 0, classes: 0, ..model.clone() }, 0);
+    let ends = all - parameters(&ModelConfig { vocabulary: 0, classes: 0, length: 0, ..model.clone() }, 0);
     let slots = training.optimizer.slot_names().len() as u64;
     // Weights, a copy while they are updated, gradients, and the bytes of a checkpoint; of the head, copies for products.
-    let copies = all * (5 + 2 * slots) + 3 * ends;
+    let copies = all * (5 + 2 * slots) + 3 * ends + if model.tied { 3 * width * model.classes as u64 } else { 0 };
     // The table has sums for the tokens that occur, and a head of many classes sums once for all.
     let tokens = (model.vocabulary as u64).min(training.batch as u64 * rows / PARTIAL_SUMS + 1);
     let small_head = if model.classes <= SMALL_HEAD { (width + 1) * model.classes as u64 } else { 0 };
-    let sums = PARTIAL_SUMS * (all - ends + tokens * width + small_head);
+    let positions = if model.positions == PositionKind::Learned { rows * width } else { 0 };
+    let sums = PARTIAL_SUMS * (all - ends + tokens * width + positions + small_head);
     let step = |attention: &BlockAttentions| {
         let block = |attention: &Attention| {
             let selection = attention.mechanism.selection(length);
@@ -90,6 +96,9 @@ mod tests {
             &["training.optimizer=adam"][..],
             &["model.heads=3", "model.d_head=5", "model.d_mlp=7", "model.d_model=11"],
             &["model.blocks=0", "task=listops"],
+            &["model.positions=learned", "model.d_mlp=0", "model.final_norm=true"],
+            &["model.tied=true", "model.affine_norms=true", "model.d_mlp=7"],
+            &["model.final_norm=true", "model.affine_norms=true", "model.positions=none"],
         ] {
             for mechanism in ["full", "banded:3+g2"] {
                 let settings = trial(overrides).settings;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use semfocus_core::data::Sizes;
-use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, TrialId, TrialSettings, Visibility};
+use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, PositionKind, TrialId, TrialSettings, Visibility};
 use semfocus_store::{Checkpoint, IndexEntry};
 use semfocus_tasks::text::Form;
 use semfocus_tasks::{OwnData, Source, TextData, TextSettings};
@@ -161,6 +161,9 @@ fn fit_to(settings: &mut TrialSettings, source: &Source) {
     }
     settings.model.vocabulary = source.vocabulary();
     settings.model.classes = source.classes();
+    if settings.model.positions == PositionKind::Learned {
+        settings.model.length = source.length(&settings.data);
+    }
     settings.model.pad_token = Some(usize::from(source.pad()));
 }
 
@@ -517,6 +520,24 @@ mod tests {
         assert!(first.identity().contains("task = \"text:vocabulary=200,window=4\"\n"), "{}", first.identity());
         moved.tokenizer_checksum = Some("0".repeat(16));
         assert_ne!(moved.identity(), first.identity());
+    }
+
+    #[test]
+    fn models_get_what_follows_from_the_task() {
+        let plan = |overrides: &[&str]| {
+            let overrides = overrides.iter().map(|&text| text.to_owned()).collect();
+            let request = Request { experiment: "parity".to_owned(), overrides, ..Request::default() };
+            let lab = Lab::standard();
+            lab.plan(&Experiment::resolve(&request, &lab).unwrap()).map_err(|error| error.to_string())
+        };
+        let learned = plan(&["model.positions=learned", "data.length=8..14"]).unwrap();
+        assert_eq!(learned.trials[0].settings.model.length, 14);
+        let refused = |overrides: &[&str]| plan(overrides).unwrap_err();
+        let padded = refused(&["model.positions=learned", "quirks.pad_to_mask_multiple=true"]);
+        assert!(padded.contains("does not go with `positions = \"learned\"`"), "{padded}");
+        assert!(plan(&["model.tied=true"]).is_ok());
+        let tied = refused(&["model.tied=true", "task=cycle-navigation"]);
+        assert!(tied.contains("leave `tied` out"), "{tied}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::input::Relevance;
 use crate::mechanism::{FastForm, Mechanism};
 use crate::registry::{Attention, Registry};
 use crate::sublayer::{AttentionSettings, AttentionSublayer, NORM_EPSILON};
-use crate::weights::{AttentionWeights, Linear};
+use crate::weights::{AttentionWeights, Linear, Norm};
 use crate::{fused, reference};
 
 /// The model with both ends of a sequence as its relevant positions, for mechanisms that ask: for tests and for measuring time.
@@ -84,6 +84,8 @@ pub struct Case {
     pub scores: Scores,
     /// Which keys a query sees.
     pub visibility: Visibility,
+    /// Whether the norm has a scale and a shift.
+    pub affine: bool,
     /// Seed of weights, input and dropout.
     pub seed: u64,
 }
@@ -99,6 +101,7 @@ impl Default for Case {
             dropout: 0.1,
             scores: Scores::Ordinary,
             visibility: Visibility::All,
+            affine: false,
             seed: 1,
         }
     }
@@ -203,7 +206,11 @@ fn gradients(x: &Tensor<3>, weights: &AttentionWeights, gradients: &Gradients) -
     let mechanism = weights.mechanism.iter().map(|parameters| {
         ("mechanism".to_owned(), parameters.val().grad(gradients).expect("every parameter takes part").flatten(0, 1))
     });
-    std::iter::once(("x".to_owned(), x)).chain(maps).chain(mechanism).collect()
+    let norm = weights.norm.iter().flat_map(|Norm { scale, shift }| {
+        [("norm.scale", scale), ("norm.shift", shift)]
+            .map(|(name, values)| (name.to_owned(), values.val().grad(gradients).expect("the norm takes part")))
+    });
+    std::iter::once(("x".to_owned(), x)).chain(maps).chain(mechanism).chain(norm).collect()
 }
 
 /// Largest difference, relative to the largest magnitude but at least to one; NaN if there is one anywhere.
@@ -281,7 +288,11 @@ fn weights(case: &Case, mechanism: &dyn Mechanism, device: &Device) -> Attention
         Scores::Equal => 0.0,
         Scores::Huge => 3e3,
     };
+    let of_norm = |place: u64, add: f32| {
+        Param::from_tensor(uniform(root.child(place), [case.d_model], 0.5, device).add_scalar(add))
+    };
     AttentionWeights {
+        norm: case.affine.then(|| Norm { scale: of_norm(200, 1.0), shift: of_norm(201, 0.0) }),
         query: map(0, case.d_model, inner, query),
         key: map(1, case.d_model, inner, 1.0),
         value: map(2, case.d_model, inner, 1.0),

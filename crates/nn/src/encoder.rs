@@ -2,14 +2,16 @@
 //!
 //! tokens → embedding · √d + positions → dropout → blocks → the rows that questions ask at → linear → logits. A block is two
 //! residual sublayers, `x += drop(attention(norm(x)))` and `x += drop(mlp(norm(x)))`; what they compute is in
-//! [`reference`](mod@crate::reference).
+//! [`reference`](mod@crate::reference). Settings change the positions, leave out the MLPs, give norms a scale and a shift, put a norm
+//! before the head and tie its weights to the embedding.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use semfocus_core::{ConfigError, Engine, LrFactors, ModelConfig, Questions};
-use semfocus_kernels::{Answer, Dropout, Inference, Key, RelevantKeys, RowObserver, RuleScores, answer};
+use semfocus_core::{ConfigError, Engine, Head, LrFactors, ModelConfig, PositionKind, Questions};
+use semfocus_kernels::{Answer, Dropout, Inference, RelevantKeys, RowObserver, RuleScores, answer};
 
 use crate::block_attentions::BlockAttentions;
 use crate::context::{InitialMaps, LayerContext};
@@ -20,9 +22,11 @@ use crate::mechanism::FastForm;
 use crate::observer::{ObservedLayer, Observer, Rows, Unobserved};
 use crate::parameters::NamedGradients;
 use crate::positions::Positions;
-use crate::sublayer::{AttentionSettings, AttentionSublayer, BlockSublayers, MlpSettings, MlpSublayer, NORM_EPSILON};
+use crate::sublayer::{
+    AttentionSettings, AttentionSublayer, BlockSublayers, Embedding, MlpSettings, MlpSublayer, NORM_EPSILON,
+};
 use crate::trace::LayerTrace;
-use crate::weights::{Block, Linear};
+use crate::weights::{Block, Classifier, HeadLayer, LinearTensors, Norm};
 use crate::{fused, reference};
 
 /// The model: embedding, blocks, classifier.
@@ -30,16 +34,20 @@ use crate::{fused, reference};
 pub struct Encoder {
     /// `[vocabulary + global tokens, d_model]`.
     pub embedding: Param<Tensor<2>>,
+    /// Learned positions, `[length + global tokens, d_model]`, if it has them.
+    pub positions: Option<Param<Tensor<2>>>,
     /// The blocks, first to last.
     pub blocks: Vec<Block>,
-    /// The head: map from a token, or from the mean over all tokens, to the logits.
-    pub classifier: Linear,
+    /// Scale and shift of the norm before the head, if it has them.
+    pub norm: Option<Norm>,
+    /// Map from a token, or from the mean over all tokens, to the logits.
+    pub classifier: Classifier,
     #[module(skip)]
     config: ModelConfig,
     #[module(skip)]
     attention: BlockAttentions,
     #[module(skip)]
-    positions: Positions,
+    sinusoids: Positions,
     #[module(skip)]
     seed: u64,
     /// Query and key maps of every layer before training, if its mechanism asks for them.
@@ -54,7 +62,24 @@ pub struct Encoder {
 const EVALUATION_BATCH: usize = 50;
 
 /// The embedding in either form.
-type EmbeddingForm = fn(Tensor<2>, &TokenRows, Tensor<2>, &Dropout, Key) -> Tensor<3>;
+type EmbeddingForm = fn(&TokenRows, Embedding) -> Tensor<3>;
+
+/// Whether autodiff sees what is computed from parameters. It would keep it after every step, even if nothing needs its gradient, so
+/// it must not where an operator has gradients of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Autodiff {
+    Sees,
+    DoesNotSee,
+}
+
+impl Autodiff {
+    fn values<const D: usize>(self, parameter: &Param<Tensor<D>>) -> Tensor<D> {
+        match self {
+            Autodiff::Sees => parameter.val(),
+            Autodiff::DoesNotSee => parameter.val().inner(),
+        }
+    }
+}
 
 impl Encoder {
     /// A new model with the initial weights of `seed`. On a device with autodiff it can be trained.
@@ -69,22 +94,22 @@ impl Encoder {
         let attention = attention.into();
         config.validate()?;
         attention.check(&config)?;
-        let init = Initialiser { seed, device };
-        let ModelConfig { d_model, classes, .. } = config;
-        let tokens = config.vocabulary + attention.globals();
+        let init = Initialiser { seed, config: &config, device };
+        let ModelConfig { vocabulary, length, d_model, .. } = config;
+        let learns_positions = config.positions == PositionKind::Learned;
+        let globals = attention.globals();
         Ok(Encoder {
-            embedding: init.parameter("embedding", [tokens, d_model], 0.1),
-            blocks: (0..config.blocks).map(|layer| init.block(layer, &config, attention.of_block(layer))).collect(),
-            initial_maps: initial_maps(&init, &config, &attention),
+            embedding: init.table("embedding", [vocabulary + globals, d_model]),
+            positions: learns_positions.then(|| init.table("positions", [length + globals, d_model])),
+            blocks: (0..config.blocks).map(|layer| init.block(layer, attention.of_block(layer))).collect(),
+            norm: if config.final_norm { init.norm() } else { None },
+            classifier: init.classifier(),
+            initial_maps: initial_maps(&init, &attention),
             relevance: None,
             seed,
-            classifier: Linear {
-                weight: init.parameter("classifier.weight", [d_model, classes], 0.1),
-                bias: init.parameter("classifier.bias", [classes], 0.0),
-            },
+            sinusoids: Positions::default(),
             config,
             attention,
-            positions: Positions::default(),
         })
     }
 
@@ -124,24 +149,25 @@ impl Encoder {
             return Err(ConfigError::OtherGlobals(self.attention.globals(), attention.globals()));
         }
         let device = self.embedding.val().device();
-        let init = Initialiser { seed: self.seed, device: &device };
+        let init = Initialiser { seed: self.seed, config: &self.config, device: &device };
         for (layer, block) in self.blocks.iter_mut().enumerate() {
             if !self.attention.shares_head_scalars(&attention, layer) {
-                block.attention.mechanism = init.mechanism(attention.of_block(layer), self.config.heads);
+                block.attention.mechanism = init.mechanism(attention.of_block(layer));
             }
         }
-        self.initial_maps = initial_maps(&init, &self.config, &attention);
+        self.initial_maps = initial_maps(&init, &attention);
         self.attention = attention;
         Ok(self)
     }
 
-    /// Logits `[batch, classes]` at the mean of `tokens`, `[batch, length]`.
+    /// Logits `[batch, classes]` of a question about each sequence of `tokens`, `[batch, length]`.
     ///
     /// # Panics
     /// If there is not at least one token.
     pub fn forward(&self, tokens: Tensor<2, Int>, pass: Pass) -> Tensor<2> {
-        let x = self.forward_rows(&self.token_rows(tokens), &pass, &mut Unobserved);
-        reference::classify(x, &self.classifier)
+        let rows = self.token_rows(tokens);
+        let x = self.forward_rows(&rows, &pass, &mut Unobserved);
+        self.classify(x, &rows)
     }
 
     /// Logits `[questions, classes]` where the questions of `tokens`, `[batch, length]`, ask.
@@ -154,7 +180,44 @@ impl Encoder {
 
     fn forward_at_rows(&self, tokens: &TokenRows, questions: &Questions, pass: &Pass) -> Tensor<2> {
         let x = self.forward_rows(tokens, pass, &mut Unobserved);
-        self.classifier.forward_rows(reference::asked_rows(x, questions))
+        reference::head(reference::asked_rows(x, &self.placed(tokens, questions)), &self.head())
+    }
+
+    /// Logits `[batch, classes]` of a question about each sequence, from the rows after the last block.
+    fn classify(&self, x: Tensor<3>, tokens: &TokenRows) -> Tensor<2> {
+        let about_each = Questions::classification(vec![0; tokens.sequences]);
+        reference::head(reference::asked_rows(x, &self.placed(tokens, &about_each)), &self.head())
+    }
+
+    /// The questions as the model reads them: those about a whole sequence ask at its last token if the settings say so.
+    fn placed<'q>(&self, tokens: &TokenRows, questions: &'q Questions) -> Cow<'q, Questions> {
+        let ModelConfig { head, vocabulary, pad_token, .. } = self.config;
+        if head == Head::Mean {
+            return Cow::Borrowed(questions);
+        }
+        let last = |sequence: usize| {
+            // The ids of global tokens follow the vocabulary.
+            let is_own = |id: &usize| *id < vocabulary && Some(*id) != pad_token;
+            let ids = tokens.ids.get(sequence * tokens.length..(sequence + 1) * tokens.length);
+            let last = ids.and_then(|ids| ids.iter().rposition(is_own));
+            last.unwrap_or(tokens.length - self.attention.globals() - 1) as u32
+        };
+        Cow::Owned(questions.at_tokens(last))
+    }
+
+    /// What the model does with the rows that questions ask at.
+    pub fn head(&self) -> HeadLayer<'_> {
+        self.head_of(Autodiff::Sees)
+    }
+
+    fn head_of(&self, autodiff: Autodiff) -> HeadLayer<'_> {
+        let ModelConfig { classes, final_norm, .. } = self.config;
+        let weight = match &self.classifier.weight {
+            Some(weight) => autodiff.values(weight),
+            None => autodiff.values(&self.embedding).narrow(0, 0, classes).transpose(),
+        };
+        let map = LinearTensors { weight, bias: autodiff.values(&self.classifier.bias) };
+        HeadLayer { map, normalises: final_norm, norm: self.norm.as_ref() }
     }
 
     /// As [`forward`](Self::forward), but without gradients, and with the observations of every layer.
@@ -167,8 +230,9 @@ impl Encoder {
         rows: &O,
     ) -> (Tensor<2>, Vec<ObservedLayer<O::Observation>>) {
         let mut observer = Rows { rows, sequences: Vec::new(), deviations: Vec::new() };
-        let x = self.forward_rows(&self.token_rows(tokens), &pass, &mut observer);
-        (reference::classify(x, &self.classifier), observer.into_layers())
+        let rows = self.token_rows(tokens);
+        let x = self.forward_rows(&rows, &pass, &mut observer);
+        (self.classify(x, &rows), observer.into_layers())
     }
 
     /// The logits for `x`, `[batch, length, d_model]`, as the input of block number `first`, and what this and all later blocks
@@ -185,11 +249,13 @@ impl Encoder {
         let pass = Pass { training: false, ..pass };
         let [sequences, length, _] = x.dims();
         let unknown = TokenRows::unknown(sequences, length);
-        let mut blocks = self.sublayers(tokens.unwrap_or(&unknown), &pass, false);
+        let tokens = tokens.unwrap_or(&unknown);
+        let mut blocks = self.sublayers(tokens, &pass, false);
         for block in &mut blocks {
             block.attention.settings.weight_dropout = Dropout::NONE; // a quirk may leave it on in evaluation
         }
-        reference::blocks(x, &blocks[first..], &self.classifier)
+        let (x, layers) = reference::blocks(x, &blocks[first..]);
+        (self.classify(x, tokens), layers)
     }
 
     /// The rows after the last block, `[batch, length, d_model]`, layer by layer: as [`reference::blocks`], but every part runs in
@@ -201,7 +267,11 @@ impl Encoder {
             observer.norm_input(&x);
             x = observer.attention(&attention, form.as_ref(), x);
             observer.norm_input(&x);
-            x = if fused { fused::mlp(x, &mlp) } else { reference::mlp(x, &mlp) };
+            x = match mlp {
+                Some(mlp) if fused => fused::mlp(x, &mlp),
+                Some(mlp) => reference::mlp(x, &mlp),
+                None => x,
+            };
         }
         x
     }
@@ -220,7 +290,10 @@ impl Encoder {
                 context: self.context(layer, pass, tokens),
             },
             form,
-            mlp: MlpSublayer { weights: &block.mlp, settings: self.mlp_settings(pass), key: pass.layer(layer) },
+            mlp: block.mlp.as_ref().map(|weights| {
+                let settings = self.mlp_settings(pass);
+                MlpSublayer { weights, settings, key: pass.layer(layer) }
+            }),
         });
         blocks.collect()
     }
@@ -266,6 +339,7 @@ impl Encoder {
     /// # Panics
     /// If there are not the questions of each sequence, or one asks for a class or a token that there is not.
     pub fn answers(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<Answer> {
+        let questions = &self.placed(tokens, questions);
         let at_once = self.ask(tokens, questions, pass, |model, ids| model.answers(ids, questions));
         at_once.unwrap_or_else(|| {
             let answers = |questions: &Questions, logits: Vec<f32>| {
@@ -282,6 +356,7 @@ impl Encoder {
     /// # Panics
     /// If there are not the questions of each sequence, or one asks at a token that there is not.
     pub fn logits(&self, tokens: &TokenRows, questions: &Questions, pass: Pass) -> Vec<f32> {
+        let questions = &self.placed(tokens, questions);
         let at_once = self.ask(tokens, questions, pass, |model, ids| model.logits(ids, questions));
         at_once.unwrap_or_else(|| self.ask_by_layer(tokens, questions, pass, |_, logits| logits))
     }
@@ -295,7 +370,7 @@ impl Encoder {
     ) -> Option<R> {
         assert_eq!(questions.sequences(), tokens.sequences, "every sequence has its questions");
         let call = self.encoder_call(tokens, &Pass { training: false, ..pass })?;
-        call.ask(&self.classifier, &tokens.ids, ask)
+        call.ask(&tokens.ids, ask)
     }
 
     fn ask_by_layer<R>(
@@ -326,38 +401,16 @@ impl Encoder {
         questions: &Questions,
         pass: &Pass,
     ) -> Option<(f64, NamedGradients)> {
-        let call = self.encoder_call(tokens, pass)?;
-        let result = call.gradients(&self.classifier, &tokens.ids, questions)?;
-        let mut gradients = NamedGradients::default();
-        gradients.add("embedding".to_owned(), Some(result.table));
-        for (layer, ((attention, mlp), block)) in result.blocks.into_iter().zip(&call.blocks).enumerate() {
-            let name = |part: &str| format!("blocks.{layer}.{part}");
-            gradients.add_linear(&name("attention.query"), attention.query);
-            gradients.add_linear(&name("attention.key"), attention.key);
-            gradients.add_linear(&name("attention.value"), attention.value);
-            gradients.add_linear(&name("attention.output"), attention.output);
-            if block.attention.weights.mechanism.is_some() {
-                let gradient = fused::parameter_gradient(&block.attention, tokens.length, &attention.head_scalars);
-                gradients.add(name("attention.mechanism"), gradient);
-            }
-            gradients.add_linear(&name("mlp.hidden"), mlp.hidden);
-            gradients.add_linear(&name("mlp.output"), mlp.output);
-        }
-        gradients.add_linear("classifier", result.head);
-        Some((result.loss, gradients))
+        self.encoder_call(tokens, pass)?.gradients(&tokens.ids, &self.placed(tokens, questions))
     }
 
     fn encoder_call(&self, tokens: &TokenRows, pass: &Pass) -> Option<EncoderCall<'_>> {
-        if !self.is_fused() {
-            return None;
-        }
-        let table = self.embedding.val();
-        Some(EncoderCall {
-            positions: self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype()),
-            table,
-            dropout: self.dropout(pass.training),
-            embedding_site: pass.embedding(),
+        self.is_fused().then(|| EncoderCall {
+            embedding: self.embedding(tokens.length, pass, Autodiff::DoesNotSee),
+            learned_positions: self.positions.as_ref().map(|positions| positions.shape().num_elements()),
             blocks: self.sublayers(tokens, pass, true),
+            head: self.head_of(Autodiff::DoesNotSee),
+            is_tied: self.config.tied,
         })
     }
 
@@ -398,10 +451,35 @@ impl Encoder {
     }
 
     /// Tokens as vectors with their positions, `[batch, length, d_model]`.
-    fn embed(&self, tokens: &TokenRows, pass: &Pass, embedding: EmbeddingForm) -> Tensor<3> {
-        let table = self.embedding.val();
-        let positions = self.positions.get(tokens.length, self.config.d_model, &table.device(), table.dtype());
-        embedding(table, tokens, positions, &self.dropout(pass.training), pass.embedding())
+    fn embed(&self, tokens: &TokenRows, pass: &Pass, form: EmbeddingForm) -> Tensor<3> {
+        form(tokens, self.embedding(tokens.length, pass, Autodiff::Sees))
+    }
+
+    /// The embedding of sequences of `length` tokens, global ones included, in a pass.
+    ///
+    /// # Panics
+    /// If learned positions do not reach that far.
+    fn embedding(&self, length: usize, pass: &Pass, autodiff: Autodiff) -> Embedding {
+        let (table, width) = (autodiff.values(&self.embedding), self.config.d_model);
+        let (device, precision) = (table.device(), table.dtype());
+        let positions = match &self.positions {
+            Some(learned) => {
+                let known = learned.dims()[0];
+                assert!(length <= known, "learned positions reach {known} tokens, and a sequence has {length}");
+                autodiff.values(learned).narrow(0, 0, length)
+            }
+            None if self.config.positions == PositionKind::None => {
+                Tensor::zeros([length, width], (&device.inner(), precision))
+            }
+            None => self.sinusoids.get(length, width, &device, precision),
+        };
+        Embedding {
+            table,
+            positions,
+            scale: self.config.embedding_scale(),
+            dropout: self.dropout(pass.training),
+            site: pass.embedding(),
+        }
     }
 
     /// Pads up to a multiple of the mechanism's size, if that quirk is asked for.
@@ -421,14 +499,10 @@ impl Encoder {
 }
 
 /// Query and key maps before training of the blocks whose mechanisms ask for them.
-fn initial_maps(
-    init: &Initialiser,
-    config: &ModelConfig,
-    attention: &BlockAttentions,
-) -> Vec<Option<Arc<InitialMaps>>> {
+fn initial_maps(init: &Initialiser, attention: &BlockAttentions) -> Vec<Option<Arc<InitialMaps>>> {
     let asks = |layer: &usize| attention.of_block(*layer).mechanism.scores() == RuleScores::InitialMaps;
-    let maps = |layer: usize| Some(layer).filter(asks).map(|layer| Arc::new(init.initial_maps(layer, config)));
-    (0..config.blocks).map(maps).collect()
+    let maps = |layer: usize| Some(layer).filter(asks).map(|layer| Arc::new(init.initial_maps(layer)));
+    (0..init.config.blocks).map(maps).collect()
 }
 
 fn ids(tokens: Tensor<2, Int>) -> Vec<usize> {

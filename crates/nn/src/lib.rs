@@ -73,8 +73,8 @@ pub use optimizer::{OptimizerConfig, StandardOptimizer};
 pub use registry::{Attention, Registry};
 pub use semfocus_core::spec::Named;
 pub use semfocus_core::{
-    Activation, ConfigError, Engine, Key, LrFactors, ModelConfig, Parameter, Quirks, Schedule, Spec, SpecError, Values,
-    Visibility,
+    Activation, ConfigError, Engine, Head, Initialisation, Key, LrFactors, ModelConfig, Parameter, PositionKind,
+    Quirks, Schedule, Spec, SpecError, Values, Visibility,
 };
 pub use semfocus_kernels::{
     Answer, Dropout, FusedWeighting, InstructionSet, KeptKeys, ObservedRow, RelevantKeys, Row, RowObserver, RowRule,

@@ -188,7 +188,7 @@ impl Model for Encoder {
     }
 
     fn maps(&self) -> Maps<'_> {
-        Maps { embedding: &self.embedding, blocks: &self.blocks, classifier: &self.classifier }
+        Maps { embedding: &self.embedding, blocks: &self.blocks, classifier: self.head().map }
     }
 
     fn with_parameters(&self, parameters: Vec<(String, TensorData)>) -> Result<Box<dyn Model>, ParameterError> {

@@ -14,7 +14,7 @@ use crate::{fused, reference};
 /// Runs the attention sublayers of a forward pass and observes them. The fused operator runs those that have a fast form, the
 /// reference form the others.
 pub(crate) trait Observer {
-    /// Called with the input of each norm: that of the attention, then that of the MLP, layer by layer.
+    /// Called with the input and with the result of each attention sublayer, which is the input of the MLP if there is one.
     fn norm_input(&mut self, x: &Tensor<3>);
 
     /// Runs the attention of the next layer on `x`, `[batch, length, d_model]`.
@@ -40,7 +40,8 @@ impl Observer for Unobserved {
 pub struct ObservedLayer<T> {
     /// The attention of every sequence of the batch.
     pub sequences: Vec<T>,
-    /// The minimum standard deviation of a token before the norm of the attention and before that of the MLP.
+    /// The minimum standard deviation of a token before the norm of the attention, and after the attention, where the MLP has its
+    /// norm.
     pub min_deviations: [f64; 2],
 }
 

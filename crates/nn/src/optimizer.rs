@@ -1,6 +1,6 @@
 //! Optimisers: how a gradient changes a parameter. The formulas are PyTorch's; the tests compare with its results.
 
-pub use semfocus_core::{LrFactors, OptimizerConfig, Rule};
+pub use semfocus_core::{Decayed, LrFactors, OptimizerConfig, Rule};
 
 /// A parameter of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,8 @@ impl Optimizer for StandardOptimizer {
     }
 
     fn update(&mut self, parameter: Parameter<'_>, values: &mut [f32], gradient: &[f32], learning_rate: f64) {
-        let OptimizerConfig { rule, momentum, beta1, beta2, epsilon, weight_decay, lr_factors } = self.config;
+        let OptimizerConfig { rule, momentum, beta1, beta2, epsilon, weight_decay_of, lr_factors, .. } = self.config;
+        let weight_decay = if weight_decay_of.includes(parameter.name) { self.config.weight_decay } else { 0.0 };
         let State { steps, slots } = &mut self.state;
         let factor = lr_factors.for_parameter(parameter.name).unwrap_or(1.0);
         let parameter = parameter.number;
@@ -248,6 +249,21 @@ mod tests {
             }
         }
         assert_eq!(a, b);
+    }
+
+    #[test]
+    fn decay_of_matrices_leaves_the_others_as_without_decay() {
+        for (config, _) in cases().into_iter().filter(|(config, _)| config.weight_decay > 0.0) {
+            let values = |config| {
+                let mut values = start();
+                run(StandardOptimizer::new(config), 0..5, &mut values);
+                values
+            };
+            let of_matrices = values(OptimizerConfig { weight_decay_of: Decayed::Matrices, ..config });
+            let (of_all, of_none) = (values(config), values(OptimizerConfig { weight_decay: 0.0, ..config }));
+            assert_eq!(of_matrices, [of_all[0].clone(), of_none[1].clone()], "{config:?}");
+            assert_ne!(of_all, of_none, "{config:?}");
+        }
     }
 
     fn with_factors(config: OptimizerConfig, query: f64, classifier: f64) -> StandardOptimizer {

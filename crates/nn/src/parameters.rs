@@ -56,6 +56,14 @@ impl NamedGradients {
         self.add(format!("{name}.bias"), Some(bias));
     }
 
+    /// Adds the gradients of `NAME.scale` and `NAME.shift`, if there are such.
+    pub(crate) fn add_norm(&mut self, name: &str, gradients: Option<[Vec<f32>; 2]>) {
+        if let Some([scale, shift]) = gradients {
+            self.add(format!("{name}.scale"), Some(scale));
+            self.add(format!("{name}.shift"), Some(shift));
+        }
+    }
+
     /// Takes the gradients of a model's parameters out of the result of a backward pass.
     pub fn take(model: &impl Module, gradients: Gradients) -> Self {
         struct Take(Gradients, NamedGradients);

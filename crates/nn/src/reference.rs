@@ -8,42 +8,39 @@ use semfocus_kernels::{Dropout, FusedWeighting, Key, RuleScores};
 use crate::context::{InitialMaps, site};
 use crate::input::TokenRows;
 use crate::mechanism::HeadTensors;
-use crate::sublayer::{AttentionSettings, AttentionSublayer, BlockSublayers, MlpSublayer};
+use crate::sublayer::{AttentionSettings, AttentionSublayer, BlockSublayers, Embedding, MlpSublayer, NORM_EPSILON};
 use crate::trace::{AttentionTrace, LayerTrace, min_deviation};
 use crate::weighting::{Content, Weighting};
-use crate::weights::Linear;
+use crate::weights::{HeadLayer, Norm};
 
-/// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
-/// `[length, d]`.
-pub fn embedding(
-    table: Tensor<2>,
-    tokens: &TokenRows,
-    positions: Tensor<2>,
-    dropout: &Dropout,
-    site: Key,
-) -> Tensor<3> {
-    let scale = (table.dims()[1] as f64).sqrt();
+/// `drop(scale · table[token] + position)` for `tokens` of `[batch, length]`.
+pub fn embedding(tokens: &TokenRows, embedding: Embedding) -> Tensor<3> {
+    let Embedding { table, positions, scale, dropout, site } = embedding;
     let ids: Vec<i64> = tokens.ids.iter().map(|&id| id as i64).collect();
     let ids = TensorData::new(ids, [tokens.sequences, tokens.length]);
     let tokens = Tensor::<2, Int>::from_data(ids, &table.device());
     let x = module::embedding(table, tokens).mul_scalar(scale).add(positions.unsqueeze()); // [batch, length, d_model]
-    self::dropout(x, dropout, site)
+    self::dropout(x, &dropout, site)
 }
 
-/// The logits `[batch, classes]` for the input `x` of the first of `blocks`, `[batch, length, d_model]`, and what each block did.
-pub fn blocks(mut x: Tensor<3>, blocks: &[BlockSublayers<'_>], classifier: &Linear) -> (Tensor<2>, Vec<LayerTrace>) {
+/// The rows after the last of `blocks` for the input `x` of the first, `[batch, length, d_model]`, and what each block did.
+pub fn blocks(mut x: Tensor<3>, blocks: &[BlockSublayers<'_>]) -> (Tensor<3>, Vec<LayerTrace>) {
     let mut layers = Vec::with_capacity(blocks.len());
     for block in blocks {
         let (attended, attention) = self::attention(x.clone(), &block.attention);
         layers.push(LayerTrace { attention, min_deviations: [min_deviation(&x), min_deviation(&attended)] });
-        x = mlp(attended, &block.mlp);
+        x = match &block.mlp {
+            Some(sublayer) => mlp(attended, sublayer),
+            None => attended,
+        };
     }
-    (classify(x, classifier), layers)
+    (x, layers)
 }
 
-/// Mean over all tokens, then the logits.
-pub fn classify(x: Tensor<3>, classifier: &Linear) -> Tensor<2> {
-    classifier.forward_rows(x.mean_dim(1).squeeze_dim(1))
+/// The logits `[rows, classes]` of rows that questions ask at, `[rows, d_model]`.
+pub fn head(rows: Tensor<2>, head: &HeadLayer<'_>) -> Tensor<2> {
+    let rows = if head.normalises { norm(rows, NORM_EPSILON, head.norm) } else { rows };
+    head.map.forward_rows(rows)
 }
 
 /// The rows of `x`, `[batch, length, d_model]`, that questions ask at: `[questions, d_model]`.
@@ -113,7 +110,8 @@ pub fn attention(x: Tensor<3>, sublayer: &AttentionSublayer<'_>) -> (Tensor<3>, 
     let HeadTensors { temperature, alpha } = mechanism.head_scalars(weights.learned(), &shape);
     let per_head = |scalars: Tensor<1>| scalars.reshape([1, heads, 1, 1]);
 
-    let normed = layer_norm(x.clone(), settings.norm_epsilon); // [batch, length, d_model]
+    let plain = layer_norm(x.clone(), settings.norm_epsilon); // [batch, length, d_model]
+    let normed = affine(plain.clone(), weights.norm.as_ref());
     let query = split_heads(weights.query.forward(normed.clone())); // [batch, heads, queries, d_head]
     let key = split_heads(weights.key.forward(normed.clone())); // [batch, heads, keys, d_head]
     let value = split_heads(weights.value.forward(normed.clone())); // [batch, heads, keys, d_head]
@@ -131,7 +129,7 @@ pub fn attention(x: Tensor<3>, sublayer: &AttentionSublayer<'_>) -> (Tensor<3>, 
         }
         RuleScores::InitialMaps => {
             let maps = context.initial_maps.as_ref().expect("a mechanism that asks for the initial maps is given them");
-            let [query, key] = initial_projections(maps, normed).map(split_heads);
+            let [query, key] = initial_projections(maps, plain).map(split_heads);
             query.matmul(key.swap_dims(2, 3)).mul_scalar(settings.score_scale())
         }
     };
@@ -157,7 +155,7 @@ pub fn attention(x: Tensor<3>, sublayer: &AttentionSublayer<'_>) -> (Tensor<3>, 
     (x.add(output), trace)
 }
 
-/// Queries and keys by the maps before training, `[batch, length, heads · d_head]` each.
+/// Queries and keys by the maps before training, `[batch, length, heads · d_head]` each. Norms neither scale nor shift then.
 fn initial_projections(maps: &InitialMaps, normed: Tensor<3>) -> [Tensor<3>; 2] {
     let [batch, length, width] = normed.dims();
     let place = (&normed.device(), normed.dtype());
@@ -173,16 +171,29 @@ fn initial_projections(maps: &InitialMaps, normed: Tensor<3>) -> [Tensor<3>; 2] 
 /// `x + drop(mlp(norm(x)))` for `x` of `[batch, length, d_model]`.
 pub fn mlp(x: Tensor<3>, sublayer: &MlpSublayer<'_>) -> Tensor<3> {
     let MlpSublayer { weights, settings, key } = sublayer;
-    let hidden = weights.hidden.forward(layer_norm(x.clone(), settings.norm_epsilon)); // [batch, length, d_mlp]
+    let normed = norm(x.clone(), settings.norm_epsilon, weights.norm.as_ref());
+    let hidden = weights.hidden.forward(normed); // [batch, length, d_mlp]
     let hidden = dropout(hidden, &settings.hidden_dropout, key.child(site::MLP_HIDDEN));
     let output = weights.output.forward(activate(hidden, settings.activation)); // [batch, length, d_model]
     x.add(dropout(output, &settings.output_dropout, key.child(site::MLP_OUTPUT)))
 }
 
+/// Layer norm over the last dimension, with scale and shift if they are learned.
+fn norm<const D: usize>(x: Tensor<D>, epsilon: f64, learned: Option<&Norm>) -> Tensor<D> {
+    affine(layer_norm(x, epsilon), learned)
+}
+
+fn affine<const D: usize>(normed: Tensor<D>, learned: Option<&Norm>) -> Tensor<D> {
+    match learned {
+        Some(norm) => norm.apply(normed),
+        None => normed,
+    }
+}
+
 /// Layer norm over the last dimension, without learned scale and shift.
-fn layer_norm(x: Tensor<3>, epsilon: f64) -> Tensor<3> {
-    let centred = x.clone().sub(x.mean_dim(2));
-    let variance = centred.clone().square().mean_dim(2); // of the population: divided by the width
+fn layer_norm<const D: usize>(x: Tensor<D>, epsilon: f64) -> Tensor<D> {
+    let centred = x.clone().sub(x.mean_dim(D - 1));
+    let variance = centred.clone().square().mean_dim(D - 1); // of the population: divided by the width
     centred.div(variance.add_scalar(epsilon).sqrt())
 }
 

@@ -1,7 +1,7 @@
-//! The two sublayers of a block as both of their forms take them, the [reference](mod@crate::reference) and the
+//! The embedding and the sublayers of a block as both of their forms take them, the [reference](mod@crate::reference) and the
 //! [fused](mod@crate::fused) one.
 
-use burn::tensor::{DType, Device};
+use burn::tensor::{DType, Device, Tensor};
 use semfocus_core::Activation;
 use semfocus_kernels::{Dropout, Key};
 
@@ -12,6 +12,21 @@ use crate::weights::{AttentionWeights, MlpWeights};
 /// Epsilon of every layer norm.
 pub use semfocus_core::model::NORM_EPSILON;
 
+/// The embedding in one forward pass: everything but the tokens.
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    /// `[ids, d_model]`.
+    pub table: Tensor<2>,
+    /// `[length, d_model]`.
+    pub positions: Tensor<2>,
+    /// Factor of the rows of the table.
+    pub scale: f64,
+    /// Dropout of the sum.
+    pub dropout: Dropout,
+    /// Key of the rows of the dropout.
+    pub site: Key,
+}
+
 /// A block in one forward pass.
 #[derive(Clone, Debug)]
 pub struct BlockSublayers<'a> {
@@ -19,8 +34,8 @@ pub struct BlockSublayers<'a> {
     pub attention: AttentionSublayer<'a>,
     /// The fast form of the attention, if its mechanism has one and the engine may use it.
     pub form: Option<FastForm>,
-    /// The second sublayer.
-    pub mlp: MlpSublayer<'a>,
+    /// The second sublayer, if there is one.
+    pub mlp: Option<MlpSublayer<'a>>,
 }
 
 /// An attention sublayer in one forward pass: everything but its input.

@@ -9,7 +9,8 @@ use semfocus_kernels::{RowObserver, RowReader};
 pub struct LayerTrace {
     /// Scores, kept keys and weights of the attention.
     pub attention: AttentionTrace,
-    /// The minimum standard deviation of a token before the norm of the attention and before that of the MLP.
+    /// The minimum standard deviation of a token before the norm of the attention, and after the attention, where the MLP has its
+    /// norm.
     pub min_deviations: [f64; 2],
 }
 

@@ -19,6 +19,7 @@ const ORDINARY: Case = Case {
     dropout: 0.0,
     scores: Scores::Ordinary,
     visibility: Visibility::All,
+    affine: false,
     seed: 1,
 };
 
@@ -101,6 +102,17 @@ fn widths_that_are_multiples_of_nothing() {
                 Case { length, d_model: 70, d_head: 70, ..ORDINARY },
                 Case { length, d_model: 64, d_head: 64, ..ORDINARY },
             ]
+        });
+    }
+}
+
+#[test]
+fn norms_with_scale_and_shift() {
+    for length in [7, 40] {
+        check_all(length, |length| {
+            [(2, 16), (2, 4), (1, 16)]
+                .map(|(heads, d_head)| Case { length, heads, d_head, affine: true, ..ORDINARY })
+                .to_vec()
         });
     }
 }

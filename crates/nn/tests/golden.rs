@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
-use semfocus_core::Questions;
+use semfocus_core::{At, Question, Questions};
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::optimizer::Parameter;
-use semfocus_nn::{Activation, Encoder, Engine, ModelConfig, Pass, Visibility, parameters, train};
+use semfocus_nn::{Activation, Encoder, Engine, Head, ModelConfig, Pass, PositionKind, Visibility, parameters, train};
 use serde::Deserialize;
 
 const FILE: &[u8] = include_bytes!("golden/golden.safetensors");
@@ -35,10 +35,17 @@ struct Shape {
     activation: Activation,
     inverse_temperature: f64,
     visibility: Visibility,
+    positions: PositionKind,
+    scale_embedding: bool,
+    head: Head,
+    per_token: bool,
+    final_norm: bool,
+    affine_norms: bool,
+    tied: bool,
 }
 
 impl Shape {
-    fn config(&self, engine: Engine) -> ModelConfig {
+    fn config(&self, length: usize, engine: Engine) -> ModelConfig {
         ModelConfig {
             d_model: self.d_model,
             d_head: Some(self.d_head),
@@ -48,6 +55,13 @@ impl Shape {
             activation: self.activation,
             inverse_temperature: self.inverse_temperature,
             visibility: self.visibility,
+            positions: self.positions,
+            length,
+            scale_embedding: self.scale_embedding,
+            head: self.head,
+            final_norm: self.final_norm,
+            affine_norms: self.affine_norms,
+            tied: self.tied,
             dropout: 0.0,
             engine,
             ..ModelConfig::new(self.vocabulary, self.classes)
@@ -98,11 +112,19 @@ impl Golden {
         self.file.names().into_iter().filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned)).collect()
     }
 
+    fn shape(&self, case: &str) -> Shape {
+        serde_json::from_str(&self.cases[case]).unwrap()
+    }
+
+    fn tokens(&self, case: &str, device: &Device) -> Tensor<2, Int> {
+        self.ints(&format!("{case}/tokens"), device)
+    }
+
     /// The model of a case, with its parameters.
     fn model(&self, case: &str, engine: Engine, device: &Device) -> Encoder {
-        let shape: Shape = serde_json::from_str(&self.cases[case]).unwrap();
+        let (shape, length) = (self.shape(case), self.tokens(case, device).dims()[1]);
         let attention = common::mechanisms::registry().parse(&shape.mechanism).unwrap();
-        let model = common::relevant(Encoder::new(shape.config(engine), attention, 0, device).unwrap());
+        let model = common::relevant(Encoder::new(shape.config(length, engine), attention, 0, device).unwrap());
         let parameters = self.names(case, "param").into_iter();
         let parameters = parameters.map(|name| (name.clone(), self.floats(&format!("{case}/param/{name}"))));
         parameters::set_parameters(model, parameters).unwrap()
@@ -115,18 +137,30 @@ impl Golden {
 
     fn questions(&self, case: &str) -> Questions {
         let labels: Tensor<1, Int> = self.ints(&format!("{case}/labels"), &Device::flex());
-        Questions::classification(labels.into_data().iter::<i64>().map(|label| label as u16))
+        let labels: Vec<u16> = labels.into_data().iter::<i64>().map(|label| label as u16).collect();
+        if !self.shape(case).per_token {
+            return Questions::classification(labels);
+        }
+        let mut questions = Questions::default();
+        for labels in labels.chunks(self.tokens(case, &Device::flex()).dims()[1]) {
+            let asked = (0..).zip(labels).map(|(t, label)| Question { at: At::Token(t), ..Question::classify(*label) });
+            questions.push(asked);
+        }
+        questions
     }
 
     /// Logits, loss and gradients through autodiff.
     fn check(&self, case: &str, engine: Engine) {
         let device = Device::flex().autodiff();
         let model = self.model(case, engine, &device);
-        let logits = model.forward(self.ints(&format!("{case}/tokens"), &device), Pass::evaluation(0, 0));
-        let loss = train::loss(logits.clone(), &self.questions(case));
+        let (tokens, questions, pass) = (self.tokens(case, &device), self.questions(case), Pass::evaluation(0, 0));
+        let logits = model.forward_at(tokens.clone(), &questions, pass);
+        let loss = train::loss(logits.clone(), &questions);
         let gradients = parameters::named_gradients(&model, &loss.backward());
         let compare = |name: &str, found: &TensorData| self.compare(case, &format!("{engine:?}"), name, found);
+        let shape = logits.shape();
         compare("logits", &logits.into_data());
+        compare("logits", &TensorData::new(model.logits(&model.token_rows(tokens), &questions, pass), shape));
         compare("loss", &loss.into_data());
         assert_eq!(gradients.len(), self.names(case, "grad").len());
         for (name, gradient) in &gradients {
@@ -140,7 +174,7 @@ impl Golden {
         let device = Device::flex().autodiff();
         let model = self.model(case, engine, &device);
         let parameters = parameters::named_parameters(&model);
-        let tokens = self.ints(&format!("{case}/tokens"), &device);
+        let tokens = self.tokens(case, &device);
         let mut recorder = Recorder::default();
         let batch = train::Batch { tokens, questions: self.questions(case) };
         let (_, report) = train::step(model, &mut recorder, batch, Pass::training(0, 0), 1.0, f64::INFINITY);
@@ -170,7 +204,7 @@ fn assert_close(what: &str, found: &TensorData, expected: &TensorData) {
 #[test]
 fn the_reference_engine_agrees_with_pytorch() {
     let golden = Golden::read();
-    assert_eq!(golden.cases.len(), 43);
+    assert_eq!(golden.cases.len(), 50);
     golden.cases.keys().for_each(|case| golden.check(case, Engine::Reference));
 }
 

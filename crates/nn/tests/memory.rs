@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use common::{labels, relevant, tokens};
 use semfocus_nn::optimizer::OptimizerConfig;
 use semfocus_nn::train::{Batch, step};
-use semfocus_nn::{Encoder, Engine, ModelConfig, Pass, Registry, StandardOptimizer};
+use semfocus_nn::{Encoder, Engine, ModelConfig, Pass, PositionKind, Registry, StandardOptimizer};
 
 /// Bytes of this process that are in memory.
 fn resident() -> usize {
@@ -18,9 +18,11 @@ fn resident() -> usize {
 }
 
 /// How much memory a number of steps adds, after some that fill all pools.
-fn growth(spec: &str, engine: Engine, steps: u64) -> usize {
+fn growth(spec: &str, engine: Engine, options: bool, steps: u64) -> usize {
     let device = Device::flex().autodiff();
-    let config = ModelConfig { d_model: 16, heads: 2, blocks: 2, d_mlp: 32, engine, ..ModelConfig::new(4, 2) };
+    let base = ModelConfig { d_model: 16, heads: 2, blocks: 2, d_mlp: 32, engine, ..ModelConfig::new(4, 2) };
+    let learned = ModelConfig { positions: PositionKind::Learned, length: 6, final_norm: true, ..base.clone() };
+    let config = if options { ModelConfig { affine_norms: true, tied: true, ..learned } } else { base };
     let model = Encoder::new(config, Registry::standard().parse(spec).unwrap(), 1, &device).unwrap();
     let mut model = Some(relevant(model));
     let mut optimizer = StandardOptimizer::new(OptimizerConfig::default());
@@ -41,14 +43,15 @@ fn growth(spec: &str, engine: Engine, steps: u64) -> usize {
 fn steps_leave_nothing_behind() {
     // One operator for the whole model; layer by layer with fused operators; tensor code.
     let kinds = [
-        ("topk:2", Engine::Fused, 3000),
-        ("ssmax", Engine::Fused, 3000),
-        ("shuffledk:2", Engine::Fused, 1500),
-        ("linear", Engine::Fused, 1000),
-        ("full", Engine::Reference, 1000),
+        ("topk:2", Engine::Fused, false, 3000),
+        ("ssmax", Engine::Fused, false, 3000),
+        ("full", Engine::Fused, true, 2000),
+        ("shuffledk:2", Engine::Fused, false, 1500),
+        ("linear", Engine::Fused, false, 1000),
+        ("full", Engine::Reference, false, 1000),
     ];
-    for (spec, engine, steps) in kinds {
-        let growth = growth(spec, engine, steps);
+    for (spec, engine, options, steps) in kinds {
+        let growth = growth(spec, engine, options, steps);
         // What is left behind by each step, were it only the 4,000 parameters, would be 16 MB after 1,000 steps.
         assert!(growth < 6_000_000, "{spec} {engine:?}: {growth} bytes more after {steps} steps");
     }

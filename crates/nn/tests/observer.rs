@@ -122,7 +122,7 @@ fn a_trace_may_start_at_any_block_and_has_no_dropout() {
         assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
     }
     // From the second block on, with what the first one made of the tokens.
-    let (weights, settings) = (&whole.blocks[0].mlp, whole.mlp_settings(&pass));
+    let (weights, settings) = (whole.blocks[0].mlp.as_ref().unwrap(), whole.mlp_settings(&pass));
     let after = reference::mlp(after, &MlpSublayer { weights, settings, key: pass.layer(0) });
     let (later_logits, later) = whole.trace(1, after, None, pass);
     assert_eq!(later_logits.to_data(), logits.to_data());

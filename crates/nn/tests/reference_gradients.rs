@@ -4,10 +4,15 @@
 mod common;
 
 use burn::tensor::{Device, TensorData};
-use common::{labels, loss_of, questions, relevant, relevant_to_queries, small_specs, tokens};
+use common::{
+    labels, loss_of, mechanisms, model_options, questions, relevant, relevant_to_queries, small_specs, tokens,
+};
 use semfocus_nn::conformance::ZipEq;
 use semfocus_nn::parameters::NamedGradients;
-use semfocus_nn::{Activation, Encoder, Engine, Key, ModelConfig, Pass, Registry, parameters, train};
+use semfocus_nn::{
+    Activation, Encoder, Engine, Initialisation, Key, ModelConfig, Pass, PositionKind, Registry, Visibility,
+    parameters, train,
+};
 
 const ACTIVATIONS: [Activation; 3] = [Activation::Relu, Activation::Gelu, Activation::Mish];
 
@@ -26,24 +31,29 @@ fn small(activation: Activation) -> ModelConfig {
     }
 }
 
-/// Initial weights make nearly equal scores and tiny gradients; four times as large, the mechanisms really differ.
+/// Initial weights make nearly equal scores and tiny gradients; four times as large, the mechanisms really differ. Scales and shifts
+/// of norms leave their initial values.
 fn spread(model: Encoder) -> Encoder {
     let larger = parameters::named_parameters(&model).into_iter().map(|(name, data)| {
-        let values: Vec<f64> = data.iter::<f64>().map(|value| 4.0 * value).collect();
+        let is_norm = name.starts_with("norm.") || name.contains(".norm.");
+        let moved = |place: usize| 0.3 * (f64::from(Key::new(place as u64).bits_at(7)) / 2f64.powi(31) - 1.0);
+        let change = |(place, value)| if is_norm { value + moved(place) } else { 4.0 * value };
+        let values: Vec<f64> = data.iter::<f64>().enumerate().map(change).collect();
         (name, TensorData::new(values, data.shape().clone()))
     });
     parameters::set_parameters(model, larger.collect::<Vec<_>>()).unwrap()
 }
 
-fn check_gradients(spec: &str, activation: Activation, pass: Pass) {
-    check_gradients_of(spec, activation, pass, relevant);
+fn check_gradients(spec: &str, config: ModelConfig, pass: Pass) {
+    check_gradients_of(spec, config, pass, relevant);
 }
 
 /// `relevant` gives the model its relevant keys.
-fn check_gradients_of(spec: &str, activation: Activation, pass: Pass, relevant: fn(Encoder) -> Encoder) {
+fn check_gradients_of(spec: &str, config: ModelConfig, pass: Pass, relevant: fn(Encoder) -> Encoder) {
+    let what = format!("{spec} {config:?}");
     let device = Device::flex().autodiff();
-    let attention = Registry::standard().parse(spec).unwrap();
-    let model = relevant(Encoder::new(small(activation), attention, 3, &device).unwrap());
+    let attention = mechanisms::registry().parse(spec).unwrap();
+    let model = relevant(Encoder::new(config, attention, 3, &device).unwrap());
     let model = spread(parameters::to_f64(model));
     let (tokens, questions) = (tokens(3, 5, 4, &device), questions(3, 5, 3));
 
@@ -69,13 +79,13 @@ fn check_gradients_of(spec: &str, activation: Activation, pass: Pass, relevant: 
             // The two losses have rounding errors of some 1e-15, which the step divides.
             assert!(
                 error <= 1e-5 * expected.abs().max(4e-4),
-                "{spec} {activation:?}: {name}[{entry}] is {}, differences say {expected}",
+                "{what}: {name}[{entry}] is {}, differences say {expected}",
                 gradient[entry]
             );
             largest = largest.max(expected.abs());
         }
     }
-    assert!(largest > 1e-2, "{spec}: gradients are all tiny, nothing was tested");
+    assert!(largest > 1e-2, "{what}: gradients are all tiny, nothing was tested");
 }
 
 #[test]
@@ -84,16 +94,88 @@ fn gradients_agree_with_finite_differences() {
     let differ = ["stk:2", "gradk:2"];
     for spec in small_specs().into_iter().filter(|spec| !differ.contains(&spec.as_str())) {
         for (step, activation) in ACTIVATIONS.into_iter().enumerate() {
-            check_gradients(&spec, activation, Pass::training(1, step as u64));
+            check_gradients(&spec, small(activation), Pass::training(1, step as u64));
         }
-        check_gradients(&spec, Activation::Gelu, Pass::evaluation(1, 0));
+        check_gradients(&spec, small(Activation::Gelu), Pass::evaluation(1, 0));
+    }
+}
+
+#[test]
+fn gradients_of_all_options_agree_with_finite_differences() {
+    for (name, change) in model_options() {
+        let mut config = small(Activation::Gelu);
+        change(&mut config);
+        for spec in ["full", "topk:2", "entmax:learned", "initial-maps"] {
+            check_gradients(spec, config.clone(), Pass::training(1, name.len() as u64));
+        }
+        if config.visibility == Visibility::All {
+            check_gradients("banded:2+g2", config, Pass::evaluation(1, 0));
+        }
+    }
+}
+
+#[test]
+fn options_have_their_parameters_and_initial_values() {
+    let attention = || Registry::standard().parse("block:5+g3").unwrap();
+    let with = |change: fn(&mut ModelConfig)| {
+        let mut config = ModelConfig { blocks: 2, ..small(Activation::Relu) };
+        change(&mut config);
+        let model = Encoder::new(config, attention(), 1, &Device::flex()).unwrap();
+        let values = |data: TensorData| data.iter::<f64>().collect::<Vec<f64>>();
+        parameters::named_parameters(&model)
+            .into_iter()
+            .map(|(name, data)| (name, data.shape().to_vec(), values(data)))
+            .collect::<Vec<_>>()
+    };
+    let names = |change| with(change).into_iter().map(|(name, shape, _)| (name, shape)).collect::<Vec<_>>();
+    let plain = names(|_| ());
+    let is_like_plain = |found: &[(String, Vec<usize>)], more: &[(&str, &[usize])], less: &[&str]| {
+        let kept = plain.iter().filter(|(name, _)| !less.iter().any(|less| name.contains(less)));
+        let more = more.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec()));
+        let mut expected: Vec<_> = kept.cloned().chain(more).collect();
+        let mut found = found.to_vec();
+        (expected.sort(), found.sort());
+        assert_eq!(found, expected);
+    };
+    let learned = |c: &mut ModelConfig| (c.positions, c.length) = (PositionKind::Learned, 5);
+    is_like_plain(&names(learned), &[("positions", &[8, 6])], &[]);
+    is_like_plain(&names(|c| c.tied = true), &[], &["classifier.weight"]);
+    is_like_plain(&names(|c| c.d_mlp = 0), &[], &[".mlp."]);
+    is_like_plain(&names(|c| c.final_norm = true), &[], &[]);
+    let of_norms =
+        ["blocks.0.attention.norm", "blocks.0.mlp.norm", "blocks.1.attention.norm", "blocks.1.mlp.norm", "norm"];
+    let of_norms = of_norms.iter().flat_map(|name| [format!("{name}.scale"), format!("{name}.shift")]);
+    let of_norms = of_norms.collect::<Vec<_>>();
+    let of_norms: Vec<(&str, &[usize])> = of_norms.iter().map(|name| (name.as_str(), &[6][..])).collect();
+    is_like_plain(&names(|c| (c.affine_norms, c.final_norm) = (true, true)), &of_norms, &[]);
+    is_like_plain(&names(|c| c.affine_norms = true), &of_norms[..8], &[]);
+
+    for (name, _, values) in with(|c| (c.affine_norms, c.final_norm) = (true, true)) {
+        assert!(!name.ends_with("norm.scale") || values.iter().all(|value| *value == 1.0), "{name}");
+        assert!(!name.ends_with("norm.shift") || values.iter().all(|value| *value == 0.0), "{name}");
+    }
+    // Wide enough to tell the deviations apart.
+    let gpt2 = with(|c| {
+        (c.initialisation, c.positions, c.length) = (Initialisation::Gpt2, PositionKind::Learned, 500);
+        (c.vocabulary, c.d_model, c.d_mlp, c.classes) = (500, 40, 50, 60);
+    });
+    for (name, _, values) in gpt2 {
+        let deviation = (values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64).sqrt();
+        let expected = if name.ends_with(".bias") {
+            0.0
+        } else if name.ends_with(".output.weight") {
+            0.01 // two blocks have four sublayers
+        } else {
+            0.02
+        };
+        assert!((deviation - expected).abs() <= 0.1 * expected, "{name}: {deviation}, not {expected}");
     }
 }
 
 #[test]
 fn gradients_agree_where_queries_have_their_own_relevant_keys() {
     for spec in ["oracle:1", "oracle:2", "oracle:4", "antioracle:1", "antioracle:2"] {
-        check_gradients_of(spec, Activation::Gelu, Pass::training(1, 0), relevant_to_queries);
+        check_gradients_of(spec, small(Activation::Gelu), Pass::training(1, 0), relevant_to_queries);
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use clap::Args as ClapArgs;
-use semfocus_core::{At, Question, Questions};
+use semfocus_core::{At, ConfigError, Question, Questions};
 use semfocus_lab::{Lab, TrainedModel, Trial};
 use semfocus_nn::Pass;
 use semfocus_store::{CheckpointName, TrialReader};
@@ -80,6 +80,8 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
     let (device, language) = (args.device.device.plain(), Language::new(trial));
     let mut predictions = Vec::new();
     for (number, Sequence { tokens, given }) in (1..).zip(language.read(lines(&args.file)?)?) {
+        let too_long = |error: ConfigError| format!("sequence {number}: {error}");
+        model.config().check_length(tokens.len()).map_err(too_long)?;
         let places = match args.per_token {
             true => (0..tokens.len() as u32).map(At::Token).collect(),
             false => vec![At::Mean],

@@ -8,9 +8,9 @@ use toml::Value;
 use super::setting::{Role, Setting, choice, count, field, file, flag, number, task_value, text, whole};
 use crate::learning_rate::RateSchedule;
 use crate::mechanism::{Layers, Schedule};
-use crate::model::{Activation, Engine, Visibility};
+use crate::model::{Activation, Engine, Head, Initialisation, PositionKind, Visibility};
 use crate::names::shortened;
-use crate::optimizer::Rule;
+use crate::optimizer::{Decayed, Rule};
 
 /// All settings, in the order in which they are listed.
 pub fn all() -> &'static [Setting] {
@@ -177,7 +177,12 @@ fn model() -> Vec<Setting> {
             field!(model.blocks),
         ),
         count("model.d_model", "width of the model", 1..=WIDTH, field!(model.d_model)),
-        count("model.d_mlp", "width of the hidden layer of the MLP", 1..=WIDTH, field!(model.d_mlp)),
+        count(
+            "model.d_mlp",
+            "width of the hidden layer of the MLP; 0 for blocks without an MLP",
+            0..=WIDTH,
+            field!(model.d_mlp),
+        ),
         count("model.heads", "number of attention heads", 1..=1000, field!(model.heads)),
         text(
             "model.d_head",
@@ -209,6 +214,43 @@ fn model() -> Vec<Setting> {
             "the keys that a query sees: all, or itself and those before it",
             Visibility,
             model.visibility
+        )
+        .left_out_at_default(),
+        choice!(
+            "model.head",
+            "where a question about the whole sequence is read: the mean over its tokens, or the last one before padding",
+            Head,
+            model.head
+        )
+        .left_out_at_default(),
+        choice!(
+            "model.positions",
+            "positions: fixed sines and cosines, a learned row for each, or none",
+            PositionKind,
+            model.positions
+        )
+        .left_out_at_default(),
+        flag(
+            "model.scale_embedding",
+            "embedded tokens are multiplied by the root of the model's width",
+            field!(model.scale_embedding),
+        )
+        .left_out_at_default(),
+        flag("model.final_norm", "the row that the classifier reads is normalised", field!(model.final_norm))
+            .left_out_at_default(),
+        flag("model.affine_norms", "all norms have a learned scale and shift", field!(model.affine_norms))
+            .left_out_at_default(),
+        flag(
+            "model.tied",
+            "the classifier's weights for class i are the embedding of token i",
+            field!(model.tied),
+        )
+        .left_out_at_default(),
+        choice!(
+            "model.initialisation",
+            "how the parameters start: uniform as in the study, or normal as in GPT-2",
+            Initialisation,
+            model.initialisation
         )
         .left_out_at_default(),
         choice!(
@@ -370,6 +412,13 @@ fn training() -> Vec<Setting> {
             |x| x >= 0.0 && x.is_finite(),
             field!(training.optimizer.weight_decay),
         ),
+        choice!(
+            "training.weight_decay_of",
+            "what weight decay applies to: all parameters, or only matrices, embedding and positions",
+            Decayed,
+            training.optimizer.weight_decay_of
+        )
+        .left_out_at_default(),
     ]
 }
 
@@ -395,7 +444,9 @@ fn learning_rate_factors() -> Vec<Setting> {
         factor!(output, "the attention's maps from its heads back to the model"),
         factor!(hidden, "the MLP's maps to its hidden layer"),
         factor!(mlp_output, "the MLP's maps from its hidden layer back to the model"),
-        factor!(classifier, "the classifier"),
+        factor!(classifier, "the classifier; tied weights have that of the embedding"),
+        factor!(positions, "learned positions"),
+        factor!(norms, "scales and shifts of the norms"),
         factor!(mechanism, "parameters that belong to the attention mechanism, if it has any"),
     ]
 }

@@ -9,7 +9,7 @@ use semfocus_tasks::Source;
 
 use super::measuring::{Measure, Measuring};
 use super::{Context, JobError};
-use crate::training::{BATCH, Tally, batch};
+use crate::training::{BATCH, Tally, TrainingError, batch};
 use crate::{ModelRef, TrainedModel};
 
 /// Loss and accuracy of a stored model on other data than that of its trial, recorded in its trial. What is on record is not
@@ -54,6 +54,7 @@ impl Measure for measurement::Evaluate {
         let sizes = &mut settings.data.sizes;
         (sizes.train, sizes.held_out, sizes.test) = (0, total, 0);
         let split = trial.source.dataset(&settings.data, settings.seed)?.held_out;
+        model.config().check_length(split.length).map_err(TrainingError::from)?;
         let (mut tally, device) = (Tally::default(), context.device.plain());
         for (pass, first) in (0..).zip((0..split.len()).step_by(BATCH)) {
             if context.is_stopping() {

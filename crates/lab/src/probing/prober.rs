@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use semfocus_core::{At, RelevantKeys};
+use semfocus_core::{At, Head, RelevantKeys};
 use semfocus_nn::{Model, ObservedRow, Pass, RowObserver, Selection};
 use semfocus_store::records::{LayerRecord, ProbeRecord, QUANTILES, Relevance, Summary};
 use semfocus_tasks::{GenerateError, Source, Split};
@@ -94,8 +94,9 @@ impl Prober {
             min_kept: min_kept.min(max_kept),
             pooled: pooled.summary(),
             layers: layers.iter().map(LayerSums::record).collect(),
-            norms: Some(model_norms(model)),
-            asks_at_tokens: self.examples.questions.all().iter().any(|question| question.at != At::Mean),
+            norms: model_norms(model),
+            asks_at_tokens: model.config().head == Head::Last
+                || self.examples.questions.all().iter().any(|question| question.at != At::Mean),
             seconds: Some(began.elapsed().as_secs_f64()),
         }
     }

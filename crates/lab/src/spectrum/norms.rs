@@ -1,6 +1,5 @@
 //! Spectral norms of a model's matrices, from which its Lipschitz constants are bounded. They are exact up to rounding.
 
-use burn::module::Param;
 use burn::tensor::Tensor;
 use semfocus_nn::Model;
 use semfocus_nn::weights::{Block, Linear, Maps};
@@ -9,28 +8,34 @@ use semfocus_store::records::{LayerNorms, LinearNorm, ModelNorms};
 use super::symmetric::eigenvalues;
 use super::{add_scaled, max_abs, norm};
 
-/// The norms of all matrices of a model.
+/// The norms of all matrices of a model. None for models about which nothing is proved: those with another
+/// [structure](semfocus_nn::ModelConfig::is_of_the_study) than that of the study.
 ///
 /// # Panics
 /// If a parameter is not finite.
-pub fn model_norms(model: &dyn Model) -> ModelNorms {
+pub fn model_norms(model: &dyn Model) -> Option<ModelNorms> {
     let (config, Maps { embedding, blocks, classifier }) = (model.config(), model.maps());
-    ModelNorms {
+    if !config.is_of_the_study() {
+        return None;
+    }
+    let layers = blocks.iter().map(|block| layer_norms(block, config.heads, config.score_scale()));
+    Some(ModelNorms {
         width: config.d_model,
         activation: config.activation,
         score_scale: config.score_scale(),
-        layers: blocks.iter().map(|block| layer_norms(block, config.heads, config.score_scale())).collect(),
+        layers: layers.collect::<Option<_>>()?,
         classifier: Matrix::new(&classifier.weight).spectral_norm(),
-        embedding: Matrix::new(embedding).0.iter().map(|row| norm(row)).fold(0.0, f64::max),
-    }
+        embedding: Matrix::new(&embedding.val()).0.iter().map(|row| norm(row)).fold(0.0, f64::max),
+    })
 }
 
-fn layer_norms(Block { attention, mlp }: &Block, heads: usize, score_scale: f64) -> LayerNorms {
+fn layer_norms(Block { attention, mlp }: &Block, heads: usize, score_scale: f64) -> Option<LayerNorms> {
+    let mlp = mlp.as_ref()?;
     let query = Matrix::with_bias(&attention.query).split(heads);
-    let key = Matrix::new(&attention.key.weight).split(heads);
+    let key = Matrix::new(&attention.key.weight.val()).split(heads);
     let norms = |parts: &[Matrix]| parts.iter().map(Matrix::spectral_norm).collect::<Vec<f64>>();
     let score = query.iter().zip(&key).map(|(query, key)| score_scale * query.times_transposed(key).spectral_norm());
-    LayerNorms {
+    Some(LayerNorms {
         score: score.collect(),
         query: norms(&query),
         key: norms(&key),
@@ -39,12 +44,12 @@ fn layer_norms(Block { attention, mlp }: &Block, heads: usize, score_scale: f64)
         output: linear_norm(&attention.output),
         mlp_hidden: linear_norm(&mlp.hidden),
         mlp_output: linear_norm(&mlp.output),
-    }
+    })
 }
 
 fn linear_norm(linear: &Linear) -> LinearNorm {
     let with_bias = Matrix::with_bias(linear).spectral_norm();
-    LinearNorm { weight: Matrix::new(&linear.weight).spectral_norm(), with_bias }
+    LinearNorm { weight: Matrix::new(&linear.weight.val()).spectral_norm(), with_bias }
 }
 
 /// A matrix by rows.
@@ -52,14 +57,14 @@ fn linear_norm(linear: &Linear) -> LinearNorm {
 struct Matrix(Vec<Vec<f64>>);
 
 impl Matrix {
-    fn new(weight: &Param<Tensor<2>>) -> Self {
-        let values: Vec<f64> = weight.val().into_data().iter::<f64>().collect();
+    fn new(weight: &Tensor<2>) -> Self {
+        let values: Vec<f64> = weight.to_data().iter::<f64>().collect();
         Matrix(values.chunks_exact(weight.dims()[1]).map(<[f64]>::to_vec).collect())
     }
 
     /// The matrix of a linear layer with its bias as one more row.
     fn with_bias(linear: &Linear) -> Self {
-        let mut matrix = Matrix::new(&linear.weight);
+        let mut matrix = Matrix::new(&linear.weight.val());
         matrix.0.push(linear.bias.val().into_data().iter::<f64>().collect());
         matrix
     }
@@ -180,7 +185,7 @@ mod tests {
     #[test]
     fn scores_never_exceed_their_norm() {
         let model = model("full", 2, 3);
-        let norms = model_norms(&model);
+        let norms = model_norms(&model).unwrap();
         assert_eq!((norms.layers.len(), norms.layers[0].score.len(), norms.width), (2, 2, 6));
         let layer = &norms.layers[1];
         assert!((0..2).all(|head| layer.score[head] <= norms.score_scale * layer.query[head] * layer.key[head]));
@@ -208,8 +213,31 @@ mod tests {
     }
 
     #[test]
+    fn models_of_another_structure_have_no_norms() {
+        use semfocus_core::{Head, PositionKind, Visibility};
+        let has = |change: fn(&mut ModelConfig)| {
+            let mut config = ModelConfig { d_model: 6, blocks: 2, length: 5, ..ModelConfig::new(3, 3) };
+            change(&mut config);
+            let attention = Registry::standard().parse("full").unwrap();
+            model_norms(&Encoder::new(config, attention, 5, &Device::flex()).unwrap()).is_some()
+        };
+        assert!(has(|_| ()) && has(|c| (c.visibility, c.heads, c.blocks) = (Visibility::Causal, 3, 0)));
+        let others: [fn(&mut ModelConfig); 8] = [
+            |c| c.positions = PositionKind::Learned,
+            |c| c.positions = PositionKind::None,
+            |c| c.scale_embedding = false,
+            |c| c.head = Head::Last,
+            |c| c.final_norm = true,
+            |c| c.affine_norms = true,
+            |c| c.tied = true,
+            |c| c.d_mlp = 0,
+        ];
+        assert!(others.into_iter().all(|change| !has(change)));
+    }
+
+    #[test]
     fn the_maximum_over_two_models() {
-        let (a, b) = (model_norms(&model("full", 2, 3)), model_norms(&model("full", 2, 3)));
+        let [a, b] = [0, 1].map(|_| model_norms(&model("full", 2, 3)).unwrap());
         let mut larger = b.clone();
         larger.layers[1].score[0] *= 2.0;
         larger.layers[0].value.weight *= 0.5;
@@ -224,7 +252,7 @@ mod tests {
         model.blocks.clear();
         let tokens = Tensor::<2, Int>::from_data([[0, 1, 2, 1], [2, 2, 0, 0]], &Device::flex());
         let mean = model.embedded(tokens.clone()).mean_dim(1).squeeze_dim(1);
-        let logits = model.classifier.forward_rows(mean).into_data();
+        let logits = model.head().map.forward_rows(mean).into_data();
         assert_eq!(logits, model.forward(tokens, Pass::evaluation(1, 0)).into_data());
     }
 }

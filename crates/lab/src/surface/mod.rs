@@ -12,6 +12,7 @@ pub mod evaluator;
 pub mod hessian;
 pub mod objective;
 
+use semfocus_core::settings::find;
 use semfocus_core::{Key, TrialSettings};
 
 use crate::ModelRef;
@@ -59,11 +60,24 @@ fn difference(a: &TrialSettings, b: &TrialSettings) -> Option<String> {
         ("d_head", a.model.head_width(), b.model.head_width()),
     ];
     let number = numbers.into_iter().find(|(_, a, b)| a != b).map(|(name, a, b)| format!("{name} {a} and {b}"));
+    let structure = [
+        "model.positions",
+        "model.scale_embedding",
+        "model.head",
+        "model.final_norm",
+        "model.affine_norms",
+        "model.tied",
+    ];
+    let other = || {
+        let of = |path: &str| [a, b].map(|one| find(path).and_then(|setting| setting.get(one)));
+        let (path, [a, b]) = structure.iter().map(|path| (path, of(path))).find(|(_, [a, b])| a != b)?;
+        Some(format!("{path} {} and {}", a?, b?))
+    };
     // Data files are known by their contents, wherever they are.
     let is_same_data = a.data_checksum == b.data_checksum && (a.data_checksum.is_some() || a.task == b.task);
     let task = || (!is_same_data).then(|| format!("tasks {} and {}", a.task, b.task));
     let length = || (a.data.length != b.data.length).then(|| "sequences of different lengths".to_owned());
-    number.or_else(task).or_else(length)
+    number.or_else(other).or_else(task).or_else(length)
 }
 
 /// Seed of the evaluation passes, from which `randomk` draws its keys.

@@ -62,7 +62,7 @@ impl HandMade {
     fn point(&self, model: Encoder, x: &Tensor<3>) -> Point {
         let (logits, statistics) = measure_from(&model, 0, x.clone(), pass());
         let loss = scalar(train::loss(logits, &self.case.labels()));
-        Point { loss, norms: model_norms(&model), statistics, model }
+        Point { loss, norms: model_norms(&model).unwrap(), statistics, model }
     }
 
     /// The bound for a pair over the difference quotient.

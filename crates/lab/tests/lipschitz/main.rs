@@ -246,7 +246,7 @@ impl Point {
         let device = model.embedding.val().device();
         let (logits, statistics) = measure_from(&model, 0, model.embedded(case.tokens(&device)), pass());
         let loss = scalar(train::loss(logits, &case.labels()));
-        Point { loss, norms: model_norms(&model), statistics, model }
+        Point { loss, norms: model_norms(&model).unwrap(), statistics, model }
     }
 
     /// The bounds that hold for the pair.

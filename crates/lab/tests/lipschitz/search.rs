@@ -34,7 +34,7 @@ fn the_loss_is_never_steeper_in_block_inputs() {
         let case = Case { batch: 1, ..case };
         let device = Device::flex().autodiff();
         let model = case.model(&device);
-        let norms = model_norms(&model);
+        let norms = model_norms(&model).unwrap();
         let before = measure(&model, case.tokens(&device), pass());
         let mut random = ChaCha8Rng::seed_from_u64(case.seed);
         for layer in 0..case.blocks {
@@ -135,7 +135,7 @@ fn sublayers_never_amplify_a_change_more_than_their_factors() {
 /// Checks that the outputs of both sublayers change, from one model and input to another, no more than the factors allow.
 fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b: (&Encoder, &Tensor<3>)) {
     let statistics = |(model, x): (&Encoder, &Tensor<3>)| measure_from(model, 0, x.clone(), pass()).1[0];
-    let norms = model_norms(a.0).max(&model_norms(b.0));
+    let norms = model_norms(a.0).unwrap().max(&model_norms(b.0).unwrap());
     let tokens = case.all_tokens(a.0);
     let factors = LayerFactors::new(&norms, 0, &statistics(a).worse(statistics(b)), tokens);
     let change = |group: Group| {
@@ -153,7 +153,7 @@ fn check_sublayers(tally: &mut Tally, case: &Case, a: (&Encoder, &Tensor<3>), b:
     tally.check(&format!("attention, {kind}"), distance(&after[0], &after[1]), attention.log10(), case);
     let mlp = factors.mlp * distance(&after[0], &after[1]) + per_token * factors.from_mlp * change(Group::Mlp(0));
     let outputs = [(a.0, &after[0]), (b.0, &after[1])].map(|(model, x)| {
-        let (weights, settings) = (&model.blocks[0].mlp, model.mlp_settings(&pass()));
+        let (weights, settings) = (model.blocks[0].mlp.as_ref().unwrap(), model.mlp_settings(&pass()));
         reference::mlp(x.clone(), &MlpSublayer { weights, settings, key: pass().layer(0) })
     });
     tally.check(&format!("mlp, {kind}"), distance(&outputs[0], &outputs[1]), mlp.log10(), case);
@@ -219,7 +219,7 @@ fn the_studys_model_as_it_starts() {
         let attention = Registry::standard().parse(spec).unwrap();
         let model = Encoder::new(ModelConfig::new(3, 2), attention, 153_476_998, &device).unwrap();
         let tokens = Tensor::from_data(TensorData::new(ids.clone(), [25, 40]), &device);
-        let (norms, statistics) = (model_norms(&model), measure(&model, tokens, pass()));
+        let (norms, statistics) = (model_norms(&model).unwrap(), measure(&model, tokens, pass()));
         let all = |statistics: &[LayerStatistics]| Profile::new(&norms, statistics, 40).all;
         (all(&statistics), all(&held(&statistics)), statistics[0].sink * statistics[0].min_kept as f64)
     };

@@ -10,20 +10,29 @@ use semfocus_kernels::{Dropout, Key};
 use crate::context::LayerContext;
 use crate::mechanism::FastForm;
 use crate::sublayer::{AttentionSettings, AttentionSublayer, MlpSettings, MlpSublayer};
-use crate::weights::{AttentionWeights, Linear, MlpWeights};
+use crate::weights::{AttentionWeights, LinearTensors, MlpWeights, Norm};
 
 /// A backend whose tensors can be made of the parameters of a model.
 pub(super) trait FromParameter: Backend {
+    /// The tensor as this backend computes with it: without autodiff if the backend has none. Autodiff would keep what is computed
+    /// from parameters even if nothing needs its gradient.
+    fn own<const D: usize>(tensor: Tensor<D>) -> Tensor<D>;
     fn from_parameter<const D: usize>(parameter: Tensor<D>) -> FloatTensor<Self>;
 }
 
 impl FromParameter for Dispatch {
+    fn own<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+        tensor
+    }
     fn from_parameter<const D: usize>(parameter: Tensor<D>) -> FloatTensor<Self> {
         parameter.into_dispatch()
     }
 }
 
 impl FromParameter for Flex {
+    fn own<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+        tensor.inner()
+    }
     fn from_parameter<const D: usize>(parameter: Tensor<D>) -> FloatTensor<Self> {
         FloatTensor::<Flex>::from_data(parameter.into_data())
     }
@@ -37,11 +46,18 @@ pub struct LinearInputs<B: Backend> {
 }
 
 impl<B: Backend> LinearInputs<B> {
-    pub(super) fn new(linear: &Linear) -> Self
+    /// A map of rows that `norm` scales and shifts, as a map of the rows before that: so norms with scale and shift cost a few
+    /// operations on maps, and nothing for each row.
+    pub(super) fn new(map: LinearTensors, norm: Option<&Norm>) -> Self
     where
         B: FromParameter,
     {
-        LinearInputs { weight: B::from_parameter(linear.weight.val()), bias: B::from_parameter(linear.bias.val()) }
+        let map = LinearTensors { weight: B::own(map.weight), bias: B::own(map.bias) };
+        let LinearTensors { weight, bias } = match norm {
+            Some(Norm { scale, shift }) => map.folded(B::own(scale.val()), B::own(shift.val())),
+            None => map,
+        };
+        LinearInputs { weight: B::from_parameter(weight), bias: B::from_parameter(bias) }
     }
 
     fn map<C: Backend>(self, map: impl Fn(FloatTensor<B>) -> FloatTensor<C>) -> LinearInputs<C> {
@@ -73,10 +89,10 @@ impl<B: Backend> AttentionInputs<B> {
         AttentionInputs {
             x,
             head_scalars,
-            query: LinearInputs::new(&weights.query),
-            key: LinearInputs::new(&weights.key),
-            value: LinearInputs::new(&weights.value),
-            output: LinearInputs::new(&weights.output),
+            query: LinearInputs::new(weights.query.tensors(), weights.norm.as_ref()),
+            key: LinearInputs::new(weights.key.tensors(), weights.norm.as_ref()),
+            value: LinearInputs::new(weights.value.tensors(), weights.norm.as_ref()),
+            output: LinearInputs::new(weights.output.tensors(), None),
         }
     }
 
@@ -116,7 +132,8 @@ impl<B: Backend> MlpInputs<B> {
     where
         B: FromParameter,
     {
-        MlpInputs { x, hidden: LinearInputs::new(&weights.hidden), output: LinearInputs::new(&weights.output) }
+        let hidden = LinearInputs::new(weights.hidden.tensors(), weights.norm.as_ref());
+        MlpInputs { x, hidden, output: LinearInputs::new(weights.output.tensors(), None) }
     }
 
     pub(super) fn map<C: Backend>(self, map: impl Fn(FloatTensor<B>) -> FloatTensor<C>) -> MlpInputs<C> {
@@ -158,11 +175,10 @@ impl From<&MlpSublayer<'_>> for MlpCall {
     }
 }
 
-/// The inputs of the embedding other than its table.
+/// The inputs of the embedding other than its table and the positions.
 #[derive(Clone, Debug)]
 pub struct EmbeddingCall {
     pub(super) tokens: Arc<[usize]>,
-    pub(super) positions: Arc<[f32]>,
     pub(super) shape: [usize; 2],
     pub(super) scale: f32,
     pub(super) dropout: Dropout,

@@ -122,14 +122,15 @@ impl MlpInputs<Flex> {
 }
 
 impl EmbeddingCall {
-    /// The kernel for this table.
-    pub(super) fn kernel<'a>(&'a self, table: &'a Primitive) -> kernels::EmbeddingKernel<'a> {
-        let EmbeddingCall { positions, scale, dropout, site, .. } = self;
+    /// The kernel for this table and these positions, which have gradients.
+    pub(super) fn kernel<'a>(&self, [table, positions]: &'a [Primitive; 2]) -> kernels::EmbeddingKernel<'a> {
+        let EmbeddingCall { scale, dropout, site, .. } = self;
         let width = table.shape()[1];
         kernels::EmbeddingKernel {
             width,
             table: values(table),
-            positions,
+            positions: values(positions),
+            learns_positions: true,
             scale: *scale,
             dropout: *dropout,
             site: *site,
@@ -138,11 +139,11 @@ impl EmbeddingCall {
 }
 
 impl SublayerOps for Flex {
-    fn embedding(table: Primitive, call: EmbeddingCall) -> Primitive {
-        let table = table.to_contiguous();
+    fn embedding(table: Primitive, positions: Primitive, call: EmbeddingCall) -> Primitive {
+        let inputs = [table, positions].map(|tensor| tensor.to_contiguous());
         let [batch, length] = call.shape;
-        let y = call.kernel(&table).forward(&call.tokens);
-        Primitive::from_data(TensorData::new(y, [batch, length, table.shape()[1]]))
+        let y = call.kernel(&inputs).forward(&call.tokens);
+        Primitive::from_data(TensorData::new(y, [batch, length, inputs[0].shape()[1]]))
     }
 
     fn attention_sublayer(inputs: AttentionInputs<Self>, call: AttentionCall) -> Primitive {

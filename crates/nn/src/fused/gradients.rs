@@ -34,14 +34,15 @@ fn register<B, const N: usize>(ops: Ops<B, N>, grads: &mut Gradients, gradients:
 #[derive(Debug)]
 struct EmbeddingBackward;
 
-impl Backward<Flex, 1> for EmbeddingBackward {
-    type State = (Primitive, EmbeddingCall);
+impl Backward<Flex, 2> for EmbeddingBackward {
+    type State = ([Primitive; 2], EmbeddingCall);
 
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let (table, call) = &ops.state;
-        let gradient = tensor(call.kernel(table).backward(&call.tokens, values(&gradient)), table);
-        register(ops, grads, [gradient]);
+        let (inputs, call) = &ops.state;
+        let (table, positions) = call.kernel(inputs).backward(&call.tokens, values(&gradient));
+        let gradients = [tensor(table, &inputs[0]), tensor(positions, &inputs[1])];
+        register(ops, grads, gradients);
     }
 }
 
@@ -88,15 +89,16 @@ impl Backward<Flex, 5> for MlpBackward {
 }
 
 impl<C: CheckpointStrategy> SublayerOps for Autodiff<Flex, C> {
-    fn embedding(table: FloatTensor<Self>, call: EmbeddingCall) -> FloatTensor<Self> {
-        let (table, node) = table.into_parts();
-        match EmbeddingBackward.prepare::<C>([node]).compute_bound().stateful() {
+    fn embedding(table: FloatTensor<Self>, positions: FloatTensor<Self>, call: EmbeddingCall) -> FloatTensor<Self> {
+        let ((table, table_node), (positions, positions_node)) = (table.into_parts(), positions.into_parts());
+        match EmbeddingBackward.prepare::<C>([table_node, positions_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let table = table.to_contiguous();
-                let y = Flex::embedding(table.clone(), call.clone());
-                prep.finish((table, call), y)
+                let inputs = [table, positions].map(|tensor| tensor.to_contiguous());
+                let [table, positions] = inputs.clone();
+                let y = Flex::embedding(table, positions, call.clone());
+                prep.finish((inputs, call), y)
             }
-            OpsKind::UnTracked(prep) => prep.finish(Flex::embedding(table, call)),
+            OpsKind::UnTracked(prep) => prep.finish(Flex::embedding(table, positions, call)),
         }
     }
 

@@ -4,30 +4,32 @@
 //! [`reference`](mod@crate::reference) defines what they compute; the arithmetic is in the `semfocus-kernels` crate. This folder only
 //! binds it to Burn: operators are declared with Burn's backend extension ([`SublayerOps`]), implemented for
 //! [`Flex`](burn::backend::Flex) (`cpu.rs`), and registered with autodiff by steps that call the kernels' backward pass
-//! (`gradients.rs`). `call.rs` has what an operator is called with. `encoder.rs` runs all blocks at once, without autodiff.
+//! (`gradients.rs`). `call.rs` has what an operator is called with. `encoder.rs` runs all blocks at once, without autodiff, and
+//! `parameters.rs` gives the gradients of that to the parameters.
 
 mod call;
 mod cpu;
 mod encoder;
 mod gradients;
+mod parameters;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, backend_extension};
 use burn::tensor::{DType, Tensor};
-use semfocus_kernels::{Dropout, HeadScalars, Key, RowObserver};
+use semfocus_kernels::{HeadScalars, RowObserver};
 
 use crate::input::TokenRows;
 use crate::mechanism::{FastForm, HeadTensors, LayerShape, Mechanism};
-use crate::sublayer::{AttentionSublayer, MlpSublayer};
+use crate::sublayer::{AttentionSublayer, Embedding, MlpSublayer};
 
 pub use call::{AttentionCall, AttentionInputs, EmbeddingCall, LinearInputs, MlpCall, MlpInputs};
-pub(crate) use encoder::{EncoderCall, parameter_gradient};
+pub(crate) use encoder::EncoderCall;
 
 /// The fused operators, as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 pub trait SublayerOps: Backend {
     /// See [`embedding`].
-    fn embedding(table: FloatTensor<Self>, call: EmbeddingCall) -> FloatTensor<Self>;
+    fn embedding(table: FloatTensor<Self>, positions: FloatTensor<Self>, call: EmbeddingCall) -> FloatTensor<Self>;
     /// See [`attention`].
     fn attention_sublayer(#[extension_type] inputs: AttentionInputs<Self>, call: AttentionCall) -> FloatTensor<Self>;
     /// See [`mlp`].
@@ -40,27 +42,17 @@ pub fn supports<const D: usize>(x: &Tensor<D>) -> bool {
     x.dtype() == DType::F32 && matches!(device.as_dispatch(), DispatchDevice::Flex(_))
 }
 
-/// `drop(√d · table[token] + position)` for `tokens` of `[batch, length]`, `table` of `[ids, d]` and `positions` of
-/// `[length, d]`.
+/// `drop(scale · table[token] + position)` for `tokens` of `[batch, length]`.
 ///
 /// # Panics
 /// If [`supports`] is false for the table, or a token has no row in it.
-pub fn embedding(
-    table: Tensor<2>,
-    tokens: &TokenRows,
-    positions: Tensor<2>,
-    dropout: &Dropout,
-    site: Key,
-) -> Tensor<3> {
-    let call = EmbeddingCall {
-        tokens: tokens.ids.clone(),
-        positions: positions.into_data().iter::<f32>().collect(),
-        shape: [tokens.sequences, tokens.length],
-        scale: (table.dims()[1] as f32).sqrt(),
-        dropout: *dropout,
-        site,
-    };
-    Tensor::from_dispatch(Dispatch::embedding(table.into_dispatch(), call))
+pub fn embedding(tokens: &TokenRows, embedding: Embedding) -> Tensor<3> {
+    let Embedding { table, positions, scale, dropout, site } = embedding;
+    let shape = [tokens.sequences, tokens.length];
+    // Fixed positions are not on a device with autodiff.
+    let positions = if table.is_autodiff() { positions.autodiff() } else { positions.inner() };
+    let call = EmbeddingCall { tokens: tokens.ids.clone(), shape, scale: scale as f32, dropout, site };
+    Tensor::from_dispatch(Dispatch::embedding(table.into_dispatch(), positions.into_dispatch(), call))
 }
 
 /// `x + drop(attention(norm(x)))` for `x` of `[batch, length, d_model]`.

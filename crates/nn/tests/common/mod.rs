@@ -7,7 +7,38 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use semfocus_core::{At, Question, Questions, Target};
-use semfocus_nn::{Encoder, Named, Pass, Registry, Relevance, RelevantKeys, conformance, train};
+use semfocus_nn::{
+    Encoder, Head, Initialisation, ModelConfig, Named, Pass, PositionKind, Registry, Relevance, RelevantKeys,
+    Visibility, conformance, train,
+};
+
+/// An option of the model and how it is switched on.
+pub(crate) type ModelOption = (&'static str, fn(&mut ModelConfig));
+
+/// Every option that changes what a model computes, alone and together with others; for sequences of up to 40 tokens.
+pub(crate) fn model_options() -> Vec<ModelOption> {
+    vec![
+        ("head at the last token", |c| (c.head, c.pad_token) = (Head::Last, Some(3))),
+        ("learned positions", |c| (c.positions, c.length) = (PositionKind::Learned, 40)),
+        ("no positions", |c| c.positions = PositionKind::None),
+        ("plain embedding", |c| c.scale_embedding = false),
+        ("no MLP", |c| c.d_mlp = 0),
+        ("final norm", |c| c.final_norm = true),
+        ("tied", |c| c.tied = true),
+        ("affine norms", |c| c.affine_norms = true),
+        ("affine final norm", |c| (c.affine_norms, c.final_norm) = (true, true)),
+        ("language model", |c| {
+            (c.positions, c.length, c.scale_embedding) = (PositionKind::Learned, 40, false);
+            (c.tied, c.final_norm, c.affine_norms) = (true, true, true);
+            (c.initialisation, c.visibility, c.head) = (Initialisation::Gpt2, Visibility::Causal, Head::Last);
+        }),
+        ("language model without MLP", |c| {
+            (c.positions, c.length, c.scale_embedding) = (PositionKind::Learned, 40, false);
+            (c.tied, c.final_norm, c.affine_norms, c.d_mlp) = (true, true, true, 0);
+            c.visibility = Visibility::Causal;
+        }),
+    ]
+}
 
 /// Specs that cover the whole registry: every mechanism with a small size, and with global tokens where it takes them.
 pub(crate) fn small_specs() -> Vec<String> {

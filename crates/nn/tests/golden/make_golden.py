@@ -36,7 +36,7 @@ import json
 import math
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -74,6 +74,30 @@ class Shape:
     activation: str = "relu"
     inverse_temperature: float = 1.0
     visibility: str = "all"  # or "causal": a query sees itself and the tokens before it
+    positions: str = "sinusoidal"  # or "learned" or "none"
+    scale_embedding: bool = True
+    head: str = "mean"  # or "last": where the label of a sequence is read
+    per_token: bool = False  # every token has a label
+    final_norm: bool = False
+    affine_norms: bool = False
+    tied: bool = False
+
+
+# The model that in-context tasks are published with, and one of GPT-2's form.
+MIXER = Shape(
+    "full",
+    vocabulary=9,
+    classes=9,
+    d_mlp=0,
+    visibility="causal",
+    positions="learned",
+    scale_embedding=False,
+    per_token=True,
+    final_norm=True,
+    affine_norms=True,
+    tied=True,
+)
+LANGUAGE = replace(MIXER, heads=2, d_head=8, d_mlp=24, activation="gelu", classes=7)
 
 
 @dataclass(frozen=True)
@@ -134,6 +158,13 @@ CASES = [
     Case("causal_sinks3", 1, Shape("sinks:3,s=2", blocks=1, visibility="causal")),
     Case("routing", 2, Shape("routing", blocks=1, heads=2, d_head=8)),
     Case("causal_routing", 1, Shape("routing:clusters=3,decay=0.7", blocks=1, visibility="causal")),
+    Case("mixer", 1, MIXER),
+    Case("mixer_topk3", 1, replace(MIXER, mechanism="topk:3")),
+    Case("language_model", 1, LANGUAGE),
+    Case("language_model_sparsemax", 1, replace(LANGUAGE, mechanism="sparsemax")),
+    Case("last_token", 1, Shape("full", positions="none", head="last", final_norm=True, classes=3)),
+    Case("learned_global1", 1, Shape("banded:5+g1", positions="learned", head="last", affine_norms=True)),
+    Case("affine_mean_tied", 1, Shape("full", affine_norms=True, final_norm=True, tied=True, activation="mish")),
 ]
 
 
@@ -393,6 +424,13 @@ def normalise(x: Tensor) -> Tensor:
     return centred / torch.sqrt(variance + LAYER_NORM_EPSILON)
 
 
+def norm(x: Tensor, parameters: Parameters, name: str) -> Tensor:
+    if f"{name}.scale" not in parameters:
+        return normalise(x)
+    scale, shift = parameters[f"{name}.scale"], parameters[f"{name}.shift"]
+    return F.layer_norm(x, x.shape[-1:], scale, shift, eps=LAYER_NORM_EPSILON)
+
+
 def sinusoidal_positions(length: int, width: int) -> Tensor:
     table = torch.zeros(length, width, dtype=torch.float64)
     for position in range(length):
@@ -484,13 +522,30 @@ def append_global_tokens(tokens: Tensor, shape: Shape) -> Tensor:
 
 
 def logits_of(tokens: Tensor, parameters: Parameters, shape: Shape) -> Tensor:
+    own_length = tokens.shape[1]
     tokens = append_global_tokens(tokens, shape)
-    x = parameters["embedding"][tokens] * math.sqrt(shape.d_model)
-    x = x + sinusoidal_positions(tokens.shape[1], shape.d_model)
+    x = parameters["embedding"][tokens]
+    if shape.scale_embedding:
+        x = x * math.sqrt(shape.d_model)
+    if shape.positions == "sinusoidal":
+        x = x + sinusoidal_positions(tokens.shape[1], shape.d_model)
+    if shape.positions == "learned":
+        x = x + parameters["positions"]
     for block in range(shape.blocks):
-        x = x + attention(normalise(x), parameters, f"blocks.{block}.attention", shape)
-        x = x + mlp(normalise(x), parameters, f"blocks.{block}.mlp", shape)
-    return linear(x.mean(dim=1), parameters, "classifier")
+        name = f"blocks.{block}.attention"
+        x = x + attention(norm(x, parameters, f"{name}.norm"), parameters, name, shape)
+        name = f"blocks.{block}.mlp"
+        if shape.d_mlp > 0:
+            x = x + mlp(norm(x, parameters, f"{name}.norm"), parameters, name, shape)
+    if shape.per_token:
+        rows = x[:, :own_length].flatten(0, 1)
+    else:
+        rows = {"mean": x.mean(dim=1), "last": x[:, own_length - 1]}[shape.head]
+    if shape.final_norm:
+        rows = norm(rows, parameters, "norm")
+    if shape.tied:
+        return F.linear(rows, parameters["embedding"][: shape.classes], parameters["classifier.bias"])
+    return linear(rows, parameters, "classifier")
 
 
 # --- Cases ----------------------------------------------------------------------------------------
@@ -501,11 +556,19 @@ def uniform(random: np.random.Generator, bound: float, *size: int) -> Tensor:
     return torch.from_numpy(random.uniform(-bound, bound, size).astype(np.float32)).double()
 
 
-def initial_parameters(shape: Shape, random: np.random.Generator) -> Parameters:
+def initial_parameters(shape: Shape, length: int, random: np.random.Generator) -> Parameters:
     global_tokens = parse_mechanism(shape.mechanism).global_tokens
     rows, d, m = shape.vocabulary + global_tokens, shape.d_model, shape.d_mlp
     all_heads = shape.heads * shape.d_head
-    parameters = {"embedding": uniform(random, 0.1, rows, d)}
+    # Without the factor of the embedding, and as the weights of the head, larger rows tell tokens apart.
+    parameters = {"embedding": uniform(random, 0.1 if shape.scale_embedding else 0.5, rows, d)}
+    if shape.positions == "learned":
+        parameters["positions"] = uniform(random, 0.5, length + global_tokens, d)
+
+    def add_norm(name: str) -> None:
+        if shape.affine_norms:
+            parameters[f"{name}.scale"] = (uniform(random, 0.5, d) + 1).float().double()
+            parameters[f"{name}.shift"] = uniform(random, 0.3, d)
 
     def add_linear(name: str, inputs: int, outputs: int, scale: float = 1.0) -> None:
         bound = scale / math.sqrt(inputs)
@@ -514,6 +577,7 @@ def initial_parameters(shape: Shape, random: np.random.Generator) -> Parameters:
 
     for block in range(shape.blocks):
         prefix = f"blocks.{block}"
+        add_norm(f"{prefix}.attention.norm")
         # Larger than at a real start: with spread scores the mechanisms really differ.
         add_linear(f"{prefix}.attention.query", d, all_heads, scale=2.5)
         add_linear(f"{prefix}.attention.key", d, all_heads, scale=2.5)
@@ -521,9 +585,14 @@ def initial_parameters(shape: Shape, random: np.random.Generator) -> Parameters:
         add_linear(f"{prefix}.attention.output", all_heads, d)
         if shape.mechanism in ("ssmax", "entmax:learned"):
             parameters[f"{prefix}.attention.mechanism"] = uniform(random, 0.5, shape.heads, 1) + 0.5
-        add_linear(f"{prefix}.mlp.hidden", d, m)
-        add_linear(f"{prefix}.mlp.output", m, d)
-    parameters["classifier.weight"] = uniform(random, 0.1, d, shape.classes)
+        if m > 0:
+            add_norm(f"{prefix}.mlp.norm")
+            add_linear(f"{prefix}.mlp.hidden", d, m)
+            add_linear(f"{prefix}.mlp.output", m, d)
+    if shape.final_norm:
+        add_norm("norm")
+    if not shape.tied:
+        parameters["classifier.weight"] = uniform(random, 0.1, d, shape.classes)
     # A real start has zeros here; with zeros a forgotten bias would not show in the logits.
     parameters["classifier.bias"] = uniform(random, 0.1, shape.classes)
     return parameters
@@ -537,8 +606,8 @@ def compute(case: Case) -> Arrays:
     random = np.random.default_rng(case.seed)
     shape = case.shape
     tokens = random.integers(0, shape.vocabulary, (case.batch, case.length))
-    labels = random.integers(0, shape.classes, case.batch)
-    parameters = initial_parameters(shape, random)
+    labels = random.integers(0, shape.classes, case.batch * (case.length if shape.per_token else 1))
+    parameters = initial_parameters(shape, case.length, random)
     for value in parameters.values():
         value.requires_grad_()
 

@@ -168,8 +168,7 @@ fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error>
                   columns: shares of relevant keys / of random keys.";
     paragraph(out, "", legend)?;
     writeln!(out, "layer      δ        Δ entropy     Γ     Υ     B precision    recall      mass")?;
-    let norms = record.norms.iter().flat_map(|norms| &norms.layers);
-    for (number, (layer, norms)) in record.layers.iter().zip(norms).enumerate() {
+    for (number, layer) in record.layers.iter().enumerate() {
         let LayerRecord { all, relevance, .. } = layer;
         let [precision, recall, mass] = relevance.map_or_else(Default::default, |r| {
             [(r.precision, r.random_precision), (r.recall, r.random_recall), (r.mass, r.random_precision)]
@@ -177,12 +176,21 @@ fn print_layers(entry: &Entry<Probed>, out: &mut dyn Write) -> Result<(), Error>
         });
         let [dispersion, separation, entropy] = [(&all.dispersion, 2), (&all.separation, 4), (&all.entropy, 2)]
             .map(|(values, digits)| middle(values, digits));
-        let (score, value) = (norms.score.iter().copied().fold(0.0, f64::max), norms.value.weight);
-        let mlp = norms.mlp_hidden.weight.max(norms.mlp_output.weight);
+        let norms = record.norms.as_ref().and_then(|norms| norms.layers.get(number)).map(|norms| {
+            let score = norms.score.iter().copied().fold(0.0, f64::max);
+            [score, norms.value.weight, norms.mlp_hidden.weight.max(norms.mlp_output.weight)]
+        });
+        let [score, value, mlp] =
+            [0, 1, 2].map(|place| norms.map_or_else(|| "–".to_owned(), |norms| format!("{:.1}", norms[place])));
         writeln!(
             out,
-            "{number:>5}{dispersion:>7}{separation:>9}{entropy:>8}{score:>6.1}{value:>6.1}{mlp:>6.1}{precision:>10}{recall:>10}{mass:>10}"
+            "{number:>5}{dispersion:>7}{separation:>9}{entropy:>8}{score:>6}{value:>6}{mlp:>6}{precision:>10}{recall:>10}{mass:>10}"
         )?;
+    }
+    if record.norms.is_none() {
+        let reason = "There are no norms: they belong to bounds on the steepness of the loss, which are proved for models with the \
+                      structure of the study alone.";
+        paragraph(out, "", reason)?;
     }
     Ok(())
 }
