@@ -134,7 +134,8 @@ fn options_have_their_parameters_and_initial_values() {
         let more = more.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec()));
         let mut expected: Vec<_> = kept.cloned().chain(more).collect();
         let mut found = found.to_vec();
-        (expected.sort(), found.sort());
+        expected.sort();
+        found.sort();
         assert_eq!(found, expected);
     };
     let learned = |c: &mut ModelConfig| (c.positions, c.length) = (PositionKind::Learned, 5);
