@@ -9,7 +9,8 @@ use common::mechanisms;
 use semfocus_core::{At, Question, Questions};
 use semfocus_nn::conformance::specs;
 use semfocus_nn::{
-    ConfigError, Encoder, Engine, Key, Model, ModelConfig, Named, Pass, PositionKind, Relevance, Visibility, train,
+    ConfigError, Encoder, Engine, Key, Model, ModelConfig, Named, Pass, PositionKind, Relevance, RelevantKeys,
+    Visibility, train,
 };
 
 const LENGTH: usize = 37;
@@ -22,8 +23,8 @@ const CHANGED: i64 = 4;
 struct ByToken;
 
 impl Relevance for ByToken {
-    fn positions(&self, tokens: &[usize]) -> Vec<u32> {
-        (0..tokens.len() as u32).filter(|&place| tokens[place as usize] == 1).collect()
+    fn keys(&self, tokens: &[usize]) -> Arc<RelevantKeys> {
+        Arc::new(RelevantKeys::shared((0..tokens.len()).filter(|&place| tokens[place] == 1)))
     }
 }
 
