@@ -62,7 +62,8 @@ impl Store {
         let tokenizer = trial.settings.as_ref().and_then(|settings| settings.tokenizer_checksum.as_ref());
         found.extend(tokenizer.and_then(|checksum| self.check_tokenizer(checksum).err()));
         if trial.state.is_over() {
-            found.extend(trial.folder.cut_off(&["events.jsonl", "probes.jsonl", "slices.csv", "epochs.csv"]));
+            // Its last event may be half written: a process can be killed after it has noted that the trial is over.
+            found.extend(trial.folder.cut_off(&["probes.jsonl", "slices.csv", "epochs.csv"]));
         }
         // What was named before is not named again.
         for error in found {
