@@ -87,8 +87,7 @@ impl Slices {
             records.push(record);
         }
         // A process may be writing the last epoch.
-        let complete = if groups == 0 { 0 } else { records.len() / groups * groups };
-        records.truncate(complete);
+        records.truncate(records.len().checked_div(groups).unwrap_or_default() * groups);
         Ok(records)
     }
 
