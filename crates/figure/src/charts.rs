@@ -22,8 +22,8 @@ pub struct Curve {
 #[derive(Clone, Debug)]
 pub struct Measure<'a> {
     pub axis: Axis,
-    /// A line across the panels at this value, with its label.
-    pub target: Option<(f64, String)>,
+    /// Lines across the panels at these values, with their labels.
+    pub levels: Vec<(f64, String)>,
     /// Height of the row's panels in points.
     pub height: f64,
     pub curves: &'a [Curve],
@@ -73,8 +73,8 @@ pub fn curves(x_label: &str, measures: &[Measure<'_>]) -> Figure {
 pub fn curves_against(x_label: &str, measure: &Measure<'_>, baseline: &str) -> Figure {
     let x = x_axis(x_label, std::slice::from_ref(measure));
     let (grey, own) = against(measure.curves, baseline, |curve| &mut curve.series, |curve: &Curve| &curve.series);
-    let target = measure.target.as_ref().map(|(value, _)| (*value, String::new()));
-    let unlabelled = Measure { target, ..measure.clone() };
+    let levels = measure.levels.iter().map(|(value, _)| (*value, String::new())).collect();
+    let unlabelled = Measure { levels, ..measure.clone() };
     let panel = |(index, curve): (usize, &Curve)| {
         let measure = if index == 0 { measure } else { &unlabelled };
         measure.panel(&curve.series.name, &x, grey.iter().chain([curve]))
@@ -111,10 +111,8 @@ impl Measure<'_> {
     /// A panel of some of the curves.
     pub fn panel<'a>(&self, title: &str, x: &Axis, curves: impl IntoIterator<Item = &'a Curve>) -> Panel {
         let mut panel = curve_panel(title, x.clone(), self.axis.clone(), self.height, curves);
-        let target = self.target.iter();
-        panel
-            .marks
-            .extend(target.map(|(value, label)| Mark::Rule(Rule { at: Reference::Y(*value), label: label.clone() })));
+        let rule = |(value, label): &(f64, String)| Rule { at: Reference::Y(*value), label: label.clone() };
+        panel.marks.extend(self.levels.iter().map(|level| Mark::Rule(rule(level))));
         panel
     }
 }

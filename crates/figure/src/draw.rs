@@ -38,7 +38,8 @@ impl Figure {
             let mut marks: Vec<&Mark> = panel.marks.iter().collect();
             marks.sort_by_key(|mark| layer(mark));
             let names = names_of(&panel.marks);
-            let mut drawing = Drawing { canvas: &mut canvas, placed, names: &names, marks: &panel.marks };
+            let mut drawing =
+                Drawing { canvas: &mut canvas, placed, names: &names, marks: &panel.marks, labelled: Vec::new() };
             // Half the width of a line along the edge lies outside the plotting area.
             let margin = if panel.is_filled() { 0.0 } else { 1.0 };
             drawing.canvas.open_clip(placed.frame.grown(margin));
@@ -92,6 +93,8 @@ struct Drawing<'a> {
     names: &'a [&'a str],
     /// All marks of the panel.
     marks: &'a [Mark],
+    /// Where horizontal lines have their texts: left and right end, baseline.
+    labelled: Vec<(f64, f64, f64)>,
 }
 
 impl Drawing<'_> {
@@ -326,25 +329,44 @@ impl Drawing<'_> {
 
     /// Where the text of a horizontal line at `y` stands: at its right end unless curves run through it there and through fewer points
     /// elsewhere. Near the top it stands below the line, because curves that have passed the line run above it.
-    fn beside_rule(&self, y: f64, width: f64, above: f64) -> ((f64, f64), Anchor) {
+    /// It lies on no text of another line, and on no other line if that can be.
+    fn beside_rule(&mut self, y: f64, width: f64, above: f64) -> ((f64, f64), Anchor) {
         let frame = self.placed.frame;
         let (over, under) = (y - 2.5, y + above + 2.0);
         let is_near_top = y - frame.y < (above + 2.0).max(0.25 * frame.height);
-        let baselines = if is_near_top { [under, over] } else { [over, under] };
+        let near = if is_near_top { [under, over] } else { [over, under] };
+        // Only if the texts of other lines leave no room next to this one.
+        let far = [over - above - 1.5, under + above + 1.5];
         let ends = [(frame.right(), frame.right() - width, Anchor::End), (frame.x + 3.0, frame.x + 3.0, Anchor::Start)];
         let lines = || self.marks.iter().filter_map(|mark| if let Mark::Line(line) = mark { Some(line) } else { None });
         let points: Vec<(f64, f64)> =
             lines().flat_map(|line| &line.points).filter_map(|point| self.place(*point)).collect();
+        let height = |mark: &Mark| match mark {
+            Mark::Rule(Rule { at: at @ Reference::Y(_), .. }) => Some(self.rule_ends(*at)?[0].1),
+            _ => None,
+        };
+        let rules: Vec<f64> = self.marks.iter().filter_map(height).collect();
         let covered = |left: f64, baseline: f64| {
             let is_inside = |&&(x, y): &&(f64, f64)| {
                 (left..=left + width).contains(&x) && (baseline - above..=baseline + 1.0).contains(&y)
             };
-            points.iter().filter(is_inside).count()
+            let is_crossed = |other: f64| other != y && (baseline - above..=baseline + 1.0).contains(&other);
+            let is_on_text = |&&(start, end, other): &&(f64, f64, f64)| {
+                left < end && start < left + width && (baseline - other).abs() < above + 1.0
+            };
+            let texts = self.labelled.iter().filter(is_on_text).count();
+            (
+                texts,
+                far.contains(&baseline),
+                rules.iter().filter(|&&other| is_crossed(other)).count(),
+                points.iter().filter(is_inside).count(),
+            )
         };
         let fits = |baseline: &f64| baseline - above >= frame.y && *baseline <= frame.bottom();
-        let places = baselines.into_iter().filter(fits).flat_map(|baseline| ends.map(|end| (baseline, end)));
+        let places = near.into_iter().chain(far).filter(fits).flat_map(|baseline| ends.map(|end| (baseline, end)));
         let best = places.min_by_key(|(baseline, (_, left, _))| covered(*left, *baseline));
-        let (baseline, (x, _, anchor)) = best.unwrap_or((baselines[0], ends[0]));
+        let (baseline, (x, left, anchor)) = best.unwrap_or((near[0], ends[0]));
+        self.labelled.push((left, left + width, baseline));
         ((x, baseline), anchor)
     }
 

@@ -23,7 +23,7 @@
 //!     lines: Vec::new(),
 //!     ends: Vec::new(),
 //! };
-//! let measure = Measure { axis: Axis::linear("training loss"), target: None, height: 95.0, curves: &[loss] };
+//! let measure = Measure { axis: Axis::linear("training loss"), levels: Vec::new(), height: 95.0, curves: &[loss] };
 //! let figure = Figure { title: "Learning curves".to_owned(), ..curves("epoch", &[measure]) };
 //! assert!(figure.svg(Background::White).starts_with("<svg "));
 //! ```

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use resvg::usvg::{Group, Node, Options, Rect, Tree, fontdb};
-use semfocus_figure::charts::{Curve, ForestRow, Pairs, Survival, intervals, slopes, survival};
+use semfocus_figure::charts::{Curve, ForestRow, Measure, Pairs, Survival, intervals, slopes, survival};
 use semfocus_figure::surface::{LipschitzCurve, Surface, contours, heat_maps, lipschitz, sharpness};
 use semfocus_figure::{
     Axis, Background, Band, ColourMap, Contours, End, Figure, Heatmap, Interpolation, Interval, Line, Mark, ONE_COLUMN,
@@ -88,6 +88,29 @@ fn nothing_is_cut_off_or_on_top_of_another() {
             for width in [150.0, 180.0, 330.0] {
                 assert_readable(name, &Figure { width, ..figure.clone() });
             }
+        }
+    }
+}
+
+/// Losses may have lines at a target, the unigram loss and the floor, wherever these lie.
+#[test]
+fn texts_of_lines_keep_apart() {
+    let curve = |name: &str, end: f64| {
+        let x: Vec<f64> = (0..30).map(f64::from).collect();
+        let quartiles = x.iter().map(|x| [end + 2.0 * (-x / 5.0).exp(); 3]).collect();
+        Curve { series: series(name), x, quartiles, lines: Vec::new(), ends: Vec::new() }
+    };
+    let curves = [curve("full", 0.9), curve("topk:5", 0.8)];
+    for gap in [0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 0.5, 1.0] {
+        for first in [0.1, 0.8, 1.5] {
+            let level = |number: f64, label: &str| (first + number * gap, label.to_owned());
+            let levels = vec![level(0.0, "target 0.8"), level(2.0, "unigram"), level(1.0, "floor")];
+            let axis = Axis::linear("held-out loss");
+            let measure = Measure { axis, levels, height: 75.0, curves: &curves };
+            let figure = semfocus_figure::charts::curves("epoch", &[measure]);
+            assert_readable(&format!("gap {gap} from {first}"), &figure);
+            let svg = figure.svg(Background::White);
+            assert!(["target 0.8", "unigram", "floor"].iter().all(|label| svg.contains(&format!(">{label}</text>"))));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::pictures::{Picture, pictures};
 use crate::section::Section;
 use crate::table::Table;
 use crate::tables::tables;
-use crate::{causes, palette, regions, surface, theory};
+use crate::{causes, losses, palette, questions, regions, surface, theory};
 
 #[derive(Clone, Debug)]
 pub struct Contents {
@@ -21,8 +21,8 @@ pub struct Contents {
 impl Contents {
     pub fn new(evidence: &Evidence) -> Self {
         let regions = if evidence.experiment.after.regions { regions::pictures() } else { Vec::new() };
-        let sections = [causes::section(evidence), theory::section(evidence), surface::section(evidence)];
-        let sections: Vec<Section> = sections.into_iter().flatten().collect();
+        let sections = [losses::section, questions::section, causes::section, theory::section, surface::section];
+        let sections: Vec<Section> = sections.iter().filter_map(|section| section(evidence)).collect();
         let mut contents = Contents { pictures: pictures(evidence), tables: tables(evidence), sections, regions };
         contents.tell_apart(&evidence.experiment.mechanisms);
         contents

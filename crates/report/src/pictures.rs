@@ -4,17 +4,19 @@ use semfocus_analysis::evidence::robustness::point_name;
 use semfocus_analysis::evidence::speedup::Ratio;
 use semfocus_analysis::evidence::{BASELINE, Evidence, MechanismEvidence, PointEvidence, Unit};
 use semfocus_analysis::stats::{KaplanMeier, Step, TimeToTarget, quantile};
+use semfocus_core::quantity::Derived;
 use semfocus_core::{Goal, Metric, Quantity};
-use semfocus_figure::charts::{self, Curve, ForestRow, Measure, Pairs, Survival};
+use semfocus_figure::charts::{self, Curve, ForestRow, Measure, Pairs, Survival, curve_panel};
 use semfocus_figure::{Axis, End, Figure, Panel, Series, TWO_COLUMNS};
 use semfocus_store::{CurvePoint, State, TrialData};
 
 pub(crate) use semfocus_analysis::evidence::target::{target_value, target_words};
 
+use crate::known::Known;
 use crate::palette;
 
 /// Mechanisms that can be told apart in one panel.
-const OVERLAID: usize = 8;
+pub(crate) const OVERLAID: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -93,10 +95,31 @@ pub(crate) fn curve_pictures(name: &str, title: &str, caption: &str, x: &str, me
     measures.iter().enumerate().filter(|(_, measure)| !measure.curves.is_empty()).map(of_measure).collect()
 }
 
+/// One panel with a title for each list of curves, all with the same axes.
+pub(crate) fn panels_of_curves<'a>(
+    name: &str,
+    title: &str,
+    caption: String,
+    x: &str,
+    y: &Axis,
+    panels: impl Iterator<Item = (String, &'a [Curve])> + Clone,
+) -> Picture {
+    let values = panels.clone().flat_map(|(_, curves)| curves).flat_map(|curve| &curve.x).copied();
+    let x = charts::whole_numbers(x, values);
+    let panel = |(title, curves): (String, &'a [Curve])| curve_panel(&title, x.clone(), y.clone(), 85.0, curves);
+    let panels: Vec<Panel> = panels.map(panel).collect();
+    picture(name, title, caption, charts::small_multiples(panels.len().clamp(1, 4), panels))
+}
+
+/// Words as the beginning of a sentence.
+pub(crate) fn capitalised(words: &str) -> String {
+    words[..1].to_uppercase() + &words[1..]
+}
+
 /// What the dashed lines of panels are.
 fn dashed_lines(measures: &[Measure]) -> String {
     let mut labels: Vec<&str> =
-        measures.iter().filter_map(|measure| Some(measure.target.as_ref()?.1.as_str())).collect();
+        measures.iter().flat_map(|measure| &measure.levels).map(|(_, label)| label.as_str()).collect();
     labels.dedup();
     if labels.is_empty() { String::new() } else { format!(" Dashed: {}.", labels.join(", ")) }
 }
@@ -119,14 +142,18 @@ fn shown_quantities(goal: Goal) -> Vec<Quantity> {
 
 /// A row of panels that show a quantity. That of the target gets a line.
 fn measure(quantity: Quantity, goal: Goal, height: f64, curves: &[Curve]) -> Measure<'_> {
-    let target = (quantity == goal.quantity).then(|| (goal.value, format!("target {}", target_value(goal))));
-    Measure { axis: quantity_axis(quantity, curves), target, height, curves }
+    let is_target = quantity == goal.quantity;
+    let levels = is_target.then(|| (goal.value, format!("target {}", target_value(goal)))).into_iter().collect();
+    Measure { axis: quantity_axis(quantity, curves), levels, height, curves }
 }
 
 pub(crate) fn quantity_axis(quantity: Quantity, curves: &[Curve]) -> Axis {
     let values =
         || curves.iter().flat_map(|curve| curve.quartiles.iter().flatten().chain(curve.lines.iter().flatten()));
     let words = quantity.words();
+    if matches!(quantity, Quantity::Derived(Derived::TrainExcess | Derived::HeldoutExcess)) {
+        return Axis::log(words); // it falls towards 0: nothing else shows how far
+    }
     if !quantity.is_share() {
         return Axis::auto(words, values().copied());
     }
@@ -163,8 +190,13 @@ fn of_point(evidence: &Evidence, point: &PointEvidence) -> Vec<Picture> {
         })
         .collect();
     let heights = [105.0, 75.0, 75.0, 75.0];
-    let measures: Vec<Measure> =
-        all.iter().zip(heights).map(|((quantity, curves), height)| measure(*quantity, goal, height, curves)).collect();
+    let known = Known::new(point.trials.iter().map(|observed| &observed.trial));
+    let panels = all.iter().zip(heights).map(|((quantity, curves), height)| {
+        let mut measure = measure(*quantity, goal, height, curves);
+        measure.levels.extend(known.iter().flat_map(|known| known.levels(*quantity)));
+        measure
+    });
+    let measures: Vec<Measure> = panels.collect();
     let n = seeds_text(point.mechanisms.iter().map(|mechanism| mechanism.seeds));
     let counts = point.mechanisms.iter().map(|mechanism| comparable(point, &mechanism.mechanism).len());
     let (in_curves, spread) = (seeds_text(counts.clone()), spread(counts));
@@ -252,7 +284,7 @@ fn of_grid(evidence: &Evidence) -> Vec<Picture> {
         let panels: Vec<Panel> =
             panels.map(|(point, curves)| measure.panel(&point_name(&point.point), &x, curves)).collect();
         let words = quantity.words();
-        let capitalised = words[..1].to_uppercase() + &words[1..];
+        let capitalised = capitalised(words);
         let line = if quantity == goal.quantity { " The dashed line is the target." } else { "" };
         pictures.push(picture(
             &format!("grid-{}", slug(words)),

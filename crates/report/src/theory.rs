@@ -10,13 +10,15 @@ use semfocus_core::Metric;
 use semfocus_core::study::seed_name;
 use semfocus_figure::charts::{self, Curve, Measure, curve_panel};
 use semfocus_figure::{Axis, Figure, Mark, Panel, Points, Reference, Rule, significant};
-use semfocus_store::records::{LayerNorms, ProbeRecord, Relevance, Summary};
+use semfocus_store::records::{LayerNorms, ProbeRecord, Summary};
 
 use crate::page::finding_list;
 use crate::palette;
 use crate::pictures::{self, Picture};
+use crate::probed::{Layer, curve_over_seeds, layers, probe_curve};
+use crate::relevance;
 use crate::section::Section;
-use crate::table::{Table, decimals, percent};
+use crate::table::{Table, decimals};
 
 /// The quantile that figures show, in per cent. Separations are shown at the opposite quantile.
 const SHOWN: f64 = 75.0;
@@ -29,8 +31,9 @@ pub fn section(evidence: &Evidence) -> Option<Section> {
         [point] => scores_pictures(point, &pairs),
         points => conditions_pictures(points, &pairs),
     };
+    pictures.extend(relevance::pictures(evidence));
     pictures.extend(prediction_picture(evidence, &pairs));
-    let tables = [conditions_table(evidence, &pairs), relevance_table(evidence), steepness_table(evidence)];
+    let tables = [conditions_table(evidence, &pairs), relevance::table(evidence), steepness_table(evidence)];
     Some(Section {
         id: "theory",
         title: "Theory",
@@ -130,15 +133,6 @@ fn range(values: &[f64]) -> String {
     if values.len() < 2 { format!("{min:.2}") } else { format!("{min:.2} to {max:.2}") }
 }
 
-/// Quartiles over seeds of a value of a mechanism's probes, at the epochs that all of its probed trials have.
-fn probe_curve(point: &PointEvidence, mechanism: &str, value: impl Fn(&ProbeRecord) -> Option<f64>) -> Option<Curve> {
-    let of_mechanism = pictures::comparable(point, mechanism).into_iter().map(|trial| &trial.probes[..]);
-    let trials: Vec<&[ProbeRecord]> = of_mechanism.filter(|probes| !probes.is_empty()).collect();
-    let epochs = trials.first()?.iter().map(|probe| probe.epoch);
-    let of_seed = |probes: &&[ProbeRecord], epoch| value(probes.iter().find(|probe| probe.epoch == epoch)?);
-    curve_over_seeds(mechanism, epochs, &trials, of_seed)
-}
-
 /// Quartiles over seeds of a value of a mechanism's pairs.
 fn pair_curve(point: &PointEvidence, pairs: &[Pair], mechanism: &str, value: fn(&Row) -> f64) -> Option<Curve> {
     let is_own = |pair: &&Pair| pair.mechanism == mechanism && pair.point == point.point && pair.has_conditions();
@@ -146,23 +140,6 @@ fn pair_curve(point: &PointEvidence, pairs: &[Pair], mechanism: &str, value: fn(
     let epochs = own.first()?.epochs.iter().map(|at| at.epoch);
     let of_seed = |pair: &&Pair, epoch| Some(value(pair.epochs.iter().find(|at| at.epoch == epoch)?.rows.first()?));
     curve_over_seeds(mechanism, epochs, &own, of_seed)
-}
-
-/// Quartiles at the epochs for which all seeds have a value; None if there is no such epoch.
-fn curve_over_seeds<T>(
-    mechanism: &str,
-    epochs: impl Iterator<Item = usize>,
-    seeds: &[T],
-    value: impl Fn(&T, usize) -> Option<f64>,
-) -> Option<Curve> {
-    let at = |epoch: usize| {
-        let values: Vec<f64> = seeds.iter().map(|seed| value(seed, epoch)).collect::<Option<_>>()?;
-        Some((epoch as f64, values))
-    };
-    let (x, at_epochs): (Vec<f64>, Vec<Vec<f64>>) = epochs.filter_map(at).unzip();
-    let of_seed = |seed: usize| at_epochs.iter().map(|values| values[seed]).collect();
-    (!x.is_empty())
-        .then(|| pictures::over_seeds(palette::series(mechanism), x, (0..seeds.len()).map(of_seed).collect()))
 }
 
 /// Dispersion, separation and the left-hand sides below the learning curves; none unless something was probed twice.
@@ -185,10 +162,10 @@ fn scores_pictures(point: &PointEvidence, pairs: &[Pair]) -> Vec<Picture> {
         mechanisms.iter().filter_map(|mechanism| pair_curve(point, pairs, mechanism, value)).collect()
     };
     let (w, x) = (conditions(|row| row.conditions.w_lhs), conditions(|row| row.conditions.x_lhs));
-    let plain = |axis: Axis, curves, height| Measure { axis, target: None, height, curves };
+    let plain = |axis: Axis, curves, height| Measure { axis, levels: Vec::new(), height, curves };
     let condition = |name: &str, curves| {
-        let target = Some((1.0, "holds below 1".to_owned()));
-        Measure { axis: condition_axis(name, curves), target, height: 50.0, curves }
+        let levels = vec![(1.0, "holds below 1".to_owned())];
+        Measure { axis: condition_axis(name, curves), levels, height: 50.0, curves }
     };
     let measures = [
         plain(pictures::quantity_axis(Metric::HeldoutAccuracy.into(), &accuracy), &accuracy, 65.0),
@@ -346,86 +323,6 @@ fn conditions_table(evidence: &Evidence, pairs: &[Pair]) -> Option<Table> {
         .number("(W)", "w_lhs", |line| line.row.conditions.w_lhs, decimals(3))
         .number("(X)", "x_lhs", |line| line.row.conditions.x_lhs, decimals(3))
         .at_points(evidence, |line| &line.pair.point)
-        .folded(conclusion)
-        .filled()
-}
-
-/// The last probes of a mechanism's seeds, for one layer at one point of the grid.
-struct Layer<'a> {
-    point: &'a PointEvidence,
-    mechanism: &'a str,
-    layer: usize,
-    last: Vec<&'a ProbeRecord>,
-}
-
-impl Layer<'_> {
-    /// Over the seeds that have the value.
-    fn median(&self, value: impl Fn(&ProbeRecord) -> Option<f64>) -> Option<f64> {
-        median(&self.last.iter().filter_map(|record| value(record)).collect::<Vec<_>>())
-    }
-}
-
-fn layers(evidence: &Evidence) -> Vec<Layer<'_>> {
-    let mut layers = Vec::new();
-    for point in &evidence.points {
-        for mechanism in &point.mechanisms {
-            let mechanism = mechanism.mechanism.as_str();
-            let last: Vec<&ProbeRecord> =
-                point.of_mechanism(mechanism).filter_map(|(trial, _)| trial.probes.last()).collect();
-            for layer in 0..last.iter().map(|record| record.layers.len()).max().unwrap_or(0) {
-                layers.push(Layer { point, mechanism, layer, last: last.clone() });
-            }
-        }
-    }
-    layers
-}
-
-fn relevance_table(evidence: &Evidence) -> Option<Table> {
-    struct Line<'a> {
-        of: Layer<'a>,
-        relevance: Vec<Relevance>,
-    }
-    impl Line<'_> {
-        fn median(&self, value: fn(&Relevance) -> f64) -> Option<f64> {
-            median(&self.relevance.iter().map(value).collect::<Vec<_>>())
-        }
-    }
-    let lines = layers(evidence).into_iter().filter_map(|of| {
-        let found = of.last.iter().filter_map(|record| record.layers.get(of.layer)?.relevance);
-        let relevance: Vec<Relevance> = found.collect();
-        (!relevance.is_empty()).then_some(Line { of, relevance })
-    });
-    let lines: Vec<Line> = lines.collect();
-    let caption = "A token is relevant if the label depends on it. Precision: share of the kept keys that are \
-        relevant. Recall: share of the relevant keys that are kept. At random: the same for an equal number of keys \
-        chosen at random. Mass: attention weight on relevant keys; equal weights on randomly chosen keys would give the first \
-        of the two numbers at random. Overlap: keys kept at this probe and at the one before, as a share of those \
-        kept at either. Medians over seeds of means over queries, at the last probe.";
-    let is_better =
-        |line: &&Line| line.median(|relevance| relevance.mass) > line.median(|relevance| relevance.random_precision);
-    let conclusion = format!(
-        "In {} of {} layers, relevant keys get more attention than randomly chosen keys would.",
-        lines.iter().filter(is_better).count(),
-        lines.len()
-    );
-    Table::from_rows("relevance", "Does it look where the label is decided?", caption, &lines)
-        .text("mechanism", "mechanism", |line| line.of.mechanism)
-        .count("layer", "layer", |line| line.of.layer)
-        .under("precision")
-        .number("measured", "precision", |line| line.median(|relevance| relevance.precision), percent)
-        .number("at random", "random_precision", |line| line.median(|relevance| relevance.random_precision), percent)
-        .under("recall")
-        .number("measured", "recall", |line| line.median(|relevance| relevance.recall), percent)
-        .number("at random", "random_recall", |line| line.median(|relevance| relevance.random_recall), percent)
-        .under("")
-        .number("mass", "mass", |line| line.median(|relevance| relevance.mass), percent)
-        .number(
-            "overlap",
-            "overlap",
-            |line| line.of.median(|record| record.layers.get(line.of.layer)?.overlap),
-            percent,
-        )
-        .at_points(evidence, |line| &line.of.point.point)
         .folded(conclusion)
         .filled()
 }

@@ -41,10 +41,10 @@ fn family(name: &str) -> &str {
 fn measures<'a>(loss: &'a [Curve], accuracy: &'a [Curve]) -> [Measure<'a>; 2] {
     let losses = loss.iter().flat_map(|curve| &curve.quartiles).flatten().copied();
     [
-        Measure { axis: Axis::auto("training loss", losses), target: None, height: 95.0, curves: loss },
+        Measure { axis: Axis::auto("training loss", losses), levels: Vec::new(), height: 95.0, curves: loss },
         Measure {
             axis: Axis::fraction("held-out accuracy"),
-            target: Some((0.95, "target 95 %".to_owned())),
+            levels: vec![(0.95, "target 95 %".to_owned())],
             height: 80.0,
             curves: accuracy,
         },
@@ -346,11 +346,11 @@ pub(crate) fn few_seeds() -> Figure {
     };
     let curves_of = [("full", 0.9), ("topk:5", 0.6)].map(curve);
     let axis = Axis::fraction("training accuracy");
-    let target = Some((0.95, "target 95 %".to_owned()));
+    let levels = vec![(0.95, "target 95 %".to_owned())];
     described(
         "Three seeds",
         "One pale line for each.",
-        curves("epoch", &[Measure { axis, target, height: 90.0, curves: &curves_of }]),
+        curves("epoch", &[Measure { axis, levels, height: 90.0, curves: &curves_of }]),
     )
 }
 
