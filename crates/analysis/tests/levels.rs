@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use semfocus_analysis::evidence::verdict::{Generalisation, Learning, unseen_failures};
 use semfocus_analysis::evidence::{Comparison, GOAL, Measures, Observed, PointEvidence};
 use semfocus_analysis::stats::{TimeToTarget, binomial_tail, normal_quantile};
-use semfocus_core::{AnyName, Experiment, Request};
+use semfocus_core::{AnyName, DataFacts, Experiment, Request};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_store::{State, TrialData};
 
@@ -111,7 +111,7 @@ fn observed(template: &TrialData, mechanism: &str, seed: u64, shown: Shown, scen
         is_data_shared: scenario.is_shared,
         majority: Some(scenario.majority),
         luck: (BUDGET * binomial_tail(hits, scenario.held_out, scenario.majority)).min(1.0),
-        ..Measures::new(template, GOAL).unwrap()
+        ..Measures::new(template, GOAL.threshold(&DataFacts::default()).unwrap()).unwrap()
     };
     Observed { trial, measures: Some(measures) }
 }

@@ -143,8 +143,9 @@ fn targets_that_mean_nothing_for_the_data_are_refused_when_they_are_planned() {
     assert!(refused.contains("needs the number of characters, which only text has"), "{refused}");
     let scratch = semfocus_fixture::Scratch::new("records-files");
     std::fs::create_dir_all(scratch.path()).unwrap();
-    let path = scratch.path().join("bits.csv");
-    let lines: String = (0..256).map(|bits| format!("{bits:08b},{}\n", bits % 2)).collect();
+    let path = scratch.path().join("bits.tsv");
+    let bits = |number: u32| (0..8).map(|bit| (number >> bit & 1).to_string()).collect::<Vec<_>>().join(" ");
+    let lines: String = (0..256).map(|number| format!("{}\t{}\n", bits(number), number % 2)).collect();
     std::fs::write(&path, lines).unwrap();
     let task = format!("task={}", path.display());
     let refused = plan(&lab, &[&task, &stop("heldout_excess <= 0.1")]).unwrap_err();

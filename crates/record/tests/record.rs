@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use semfocus_analysis::evidence::{Comparison, Evidence, GOAL, Measures, Unit};
-use semfocus_core::{AnyName, Experiment, Request, Scale, TrialSettings};
+use semfocus_core::{AnyName, DataFacts, Experiment, Request, Scale, SplitFacts, TrialSettings};
 use semfocus_fixture::{self as fixture, Fixture, Scratch};
 use semfocus_record::{Record, RecordedRun, add, results};
-use semfocus_store::{Grid, State, Store, SurfaceFolder, SurfaceSettings, TestResult};
+use semfocus_store::{Grid, State, Status, Store, SurfaceFolder, SurfaceSettings, TestResult};
 
 const EPOCHS: usize = 20;
 
@@ -367,6 +367,30 @@ fn controls_judge_the_explanation() {
     assert_eq!(page.matches("training.epochs").count(), 1, "{page}");
     let csv = results::parse(&std::fs::read_to_string(dir.join("results.csv")).unwrap()).unwrap();
     assert_eq!(csv[0].answer, "not supported");
+}
+
+#[test]
+fn what_is_known_of_the_data_is_kept() {
+    let scratch = Scratch::new("record-facts");
+    let store = record(scratch.path());
+    let dir = scratch.path().join("record");
+    let learned = "heldout_learned >= 0.75".parse().unwrap();
+    assert!(add(&store, &dir, "small", Some(learned), &AnyName).is_err(), "nothing is known yet");
+    for (entry, floor) in store.index().unwrap().iter().zip([0.01, 0.02].into_iter().cycle()) {
+        let trial = store.trial(entry.id);
+        let lease = fixture::lease(trial.path()).unwrap();
+        let held_out = SplitFacts { floor: Some(floor), unigram: Some(1.0 / 3.0), characters: None };
+        let train = SplitFacts { floor: Some(0.0), ..SplitFacts::default() };
+        let facts = Some(DataFacts { train, held_out, test: SplitFacts::default() });
+        let status = trial.status().unwrap().unwrap();
+        trial.writer(&lease).write_status(&Status { facts, ..status }).unwrap();
+    }
+    let kept = add(&store, &dir, "small", Some(learned), &AnyName).unwrap();
+    let whole = Evidence::read(&store, learned).unwrap();
+    for (kept, whole) in kept.evidence.trials().zip(whole.trials()) {
+        assert_eq!(kept.trial.facts, whole.trial.facts);
+        assert_eq!(kept.measures.unwrap().time_to_target, whole.measures.unwrap().time_to_target);
+    }
 }
 
 /// A run whose trials do not come near the usual target is recorded with its own, which pages name.

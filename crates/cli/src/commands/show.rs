@@ -111,7 +111,7 @@ fn print(folder: &TrialReader, settings: &TrialSettings, report: &Report, out: &
         reached.map_or_else(|| "not reached yet".to_owned(), |record| format!("reached in epoch {}", record.epoch));
     writeln!(out, "target     {:.0} % training accuracy, {when}", 100.0 * GOAL.value)?;
     let facts = status.as_ref().and_then(|status| status.facts).unwrap_or_default();
-    paragraph(out, "losses     ", &known_losses(&facts, epochs.last()))?;
+    paragraph(out, "held-out   ", &known_losses(&facts, epochs.last()))?;
     if let Some(best) = status.as_ref().and_then(|status| status.best) {
         writeln!(out, "best       held-out accuracy {:.1} % in epoch {}", 100.0 * best.heldout_accuracy, best.epoch)?;
     }
@@ -176,9 +176,9 @@ fn known_losses(facts: &DataFacts, last: Option<&EpochRecord>) -> String {
     let SplitFacts { floor, unigram, .. } = facts.held_out;
     let learned = last.and_then(|last| {
         let learned = Quantity::Derived(Derived::HeldoutLearned).value(&last.metrics, facts)?;
-        Some(format!("{:.1} % of the way between them learned", 100.0 * learned))
+        Some(format!("{:.1} % learned", 100.0 * learned))
     });
-    let unigram = unigram.map(|loss| format!("held-out loss {loss:.4} by class frequencies alone"));
+    let unigram = unigram.map(|loss| format!("loss {loss:.4} by class frequencies"));
     let floor = floor.map(|loss| format!("{loss:.4} at best"));
     unigram.into_iter().chain(floor).chain(learned).collect::<Vec<_>>().join(", ")
 }

@@ -87,8 +87,7 @@ impl Slices {
             records.push(record);
         }
         // A process may be writing the last epoch.
-        let complete = if groups == 0 { 0 } else { records.len() / groups * groups };
-        records.truncate(complete);
+        records.truncate(records.len().checked_div(groups).unwrap_or_default() * groups);
         Ok(records)
     }
 
@@ -137,7 +136,8 @@ fn record(line: &str) -> Result<SliceRecord, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_tools::Scratch;
+    use crate::test_tools::{Scratch, lease};
+    use crate::{Status, TrialReader};
 
     fn group(epoch: usize, slice: &str, value: u32) -> SliceRecord {
         let loss = (epoch + 1) as f64 / (value + 3) as f64;
@@ -176,6 +176,33 @@ mod tests {
         assert_eq!(slices.read().unwrap(), all[..9]);
         let text = std::fs::read_to_string(slices.path()).unwrap();
         assert!(text.starts_with(HEADER) && text.contains("\n0,position,3,7,0.16666666666666666,0.3333333333333333,"));
+    }
+
+    #[test]
+    fn a_trial_says_how_many_lines_there_must_be_and_goes_back() {
+        let scratch = Scratch::new("slices-trial");
+        let trial = TrialReader::new(scratch.path().join("00000000000000a1"), "a1".parse().unwrap());
+        let held = lease(trial.path());
+        let writer = trial.writer(&held);
+        (0..3).for_each(|number| writer.append_slices(&epoch(number)).unwrap());
+        writer.write_status(&Status { slices: trial.slice_count().unwrap(), ..Status::default() }).unwrap();
+        assert_eq!(trial.slices().unwrap().len(), 9);
+        assert_eq!(writer.cut_slices(2, false).unwrap(), None);
+        let error = trial.slices().unwrap_err().to_string();
+        assert!(error.contains("it has 6 of the 9 lines that were complete"), "{error}");
+        let named = trial.damage_of_training(false);
+        assert!(named.iter().any(|damage| damage.to_string() == error), "{named:?}");
+        // Going further back than training does keeps what was there.
+        let kept = writer.cut_slices(1, true).unwrap().unwrap();
+        assert!(kept.ends_with("slices.csv.refused"));
+        assert_eq!(slices_at(&trial).read().unwrap(), epoch(0));
+        std::fs::write(trial.path().join("slices.csv"), "nonsense\n").unwrap();
+        assert!(writer.cut_slices(9, false).unwrap().unwrap().ends_with("slices.csv.refused-2"));
+        assert_eq!(slices_at(&trial).read().unwrap(), []);
+    }
+
+    fn slices_at(trial: &TrialReader) -> Slices {
+        Slices::new(trial.path().join("slices.csv"), trial.id().to_string())
     }
 
     #[test]
