@@ -7,6 +7,7 @@ use std::fs;
 use common::transcript::Transcript;
 use common::{Scratch, semfocus, semfocus_with_input};
 
+/// The classification tasks.
 const TASKS: [&str; 9] = [
     "listops",
     "parity",
@@ -30,7 +31,10 @@ fn list_tasks() {
     assert_narrow(&output.stdout);
     let names: Vec<&str> = output.stdout.lines().filter(|l| !l.starts_with(' ') && !l.is_empty()).collect();
     assert_eq!(names[0], "listops[:depth=5,args=5,operators=0.5]");
-    assert_eq!(names[1..], TASKS[1..]);
+    assert_eq!(names[1..TASKS.len()], TASKS[1..]);
+    // The others ask at tokens, and nearly all of them take values.
+    assert_eq!(names[TASKS.len()], "recall[:pairs,keys=64,values=64]");
+    assert_eq!(names.len(), TASKS.len() + 10);
 
     let json: serde_json::Value = serde_json::from_str(&semfocus(&["list", "tasks", "--json"]).stdout).unwrap();
     let stack = &json["list"][5];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use semfocus_core::question::{At, Question};
+use semfocus_core::question::{At, Question, Target};
 use serde::Serialize;
 
 use crate::generate::Dataset;
@@ -77,7 +77,7 @@ pub struct Baseline {
     pub name: &'static str,
     /// The part of a sequence that it looks at.
     pub looks_at: &'static str,
-    /// Share of the held-out questions that it answers correctly.
+    /// Share of the held-out questions that it answers correctly; where the right answer is a distribution, the expected share.
     pub accuracy: f64,
     /// Whether the accuracy is more than four standard errors above that of the majority class. The unit is the sequence, because
     /// answers within a sequence depend on each other.
@@ -101,11 +101,11 @@ impl Audit {
             baselines: baselines(data, rules),
             findings: Vec::new(),
         };
-        audit.findings = audit.conclusions();
+        audit.findings = audit.conclusions(data.is_generated);
         audit
     }
 
-    fn conclusions(&self) -> Vec<String> {
+    fn conclusions(&self, is_generated: bool) -> Vec<String> {
         let mut findings = Vec::new();
         for Overlap { between: [a, b], sequences } in self.overlaps.iter().filter(|overlap| overlap.sequences > 0) {
             findings.push(format!("Leak: {sequences} sequences occur in {a} and in {b}."));
@@ -113,7 +113,7 @@ impl Audit {
         if self.contradictions > 0 {
             findings.push(format!("Contradictions: {} sequences occur with several labels.", self.contradictions));
         }
-        findings.extend(self.rare_classes());
+        findings.extend(self.rare_classes(is_generated));
         for split in self.splits.iter().filter(|split| split.duplicates * 100 > split.examples) {
             findings.push(format!(
                 "Copies: {} of the {} examples of {} repeat an earlier one.",
@@ -131,8 +131,8 @@ impl Audit {
 }
 
 impl Audit {
-    /// Classes with a single example, or none in these splits, and classes that are tested but never trained on.
-    fn rare_classes(&self) -> Vec<String> {
+    /// Classes of files with a single example, or none in these splits, and classes that are tested but never trained on.
+    fn rare_classes(&self, is_generated: bool) -> Vec<String> {
         // With fewer examples every class is rare.
         const ENOUGH: usize = 20;
         let members = |class: usize| self.splits.iter().map(|split| split.labels[class]).sum::<usize>();
@@ -142,7 +142,8 @@ impl Audit {
         let has_train = self.splits.iter().any(|split| split.split == SplitName::Train);
         let classes = || 0..self.class_names.len();
         let all: usize = self.splits.iter().map(|split| split.examples).sum();
-        let single: Vec<usize> = classes().filter(|&class| all >= ENOUGH && members(class) <= 1).collect();
+        let may_be_wrong = !is_generated && all >= ENOUGH;
+        let single: Vec<usize> = classes().filter(|&class| may_be_wrong && members(class) <= 1).collect();
         let unseen: Vec<usize> =
             classes().filter(|&class| has_train && members(class) > 1 && of(SplitName::Train, class) == 0).collect();
         let mut findings = Vec::new();
@@ -323,9 +324,17 @@ fn baselines(data: &Dataset, rules: &[TrivialRule]) -> Vec<Baseline> {
 /// hundreds of classes.
 const MAX_WEIGHTS: usize = 10_000_000;
 
+/// The share of right answers; where the answer is a distribution, the share that is expected.
 fn accuracy(split: &Split, pad: Token, predict: impl Fn(&[Token]) -> Label) -> f64 {
-    let right = asked(split, pad).filter(|(tokens, answer)| predict(tokens) == *answer).count();
-    right as f64 / split.questions.all().len() as f64
+    let questions = split.iter().flat_map(|(tokens, asked)| asked.iter().map(move |question| (tokens, question)));
+    let right = questions.map(|(tokens, question)| {
+        let predicted = predict(before(tokens, question, pad));
+        match question.target {
+            Target::Class(class) => f64::from(u8::from(class == predicted)),
+            Target::Soft(row) => f64::from(split.questions.distribution(row)[usize::from(predicted)]),
+        }
+    });
+    right.sum::<f64>() / split.questions.all().len() as f64
 }
 
 /// The tokens in ascending order, which keeps their counts and nothing else.

@@ -249,6 +249,8 @@ pub struct Dataset {
     pub classes: usize,
     /// How each class is written.
     pub class_names: Vec<String>,
+    /// Whether a task generated the examples. Otherwise they come from data files, where a rare class can be a typing error.
+    pub is_generated: bool,
     /// Whether the answers of training examples were [drawn](Evaluator), so that a sequence can have different ones.
     pub answers_are_drawn: bool,
     /// Id of the pad token.
@@ -274,6 +276,7 @@ impl Dataset {
             vocabulary: task.vocabulary(),
             classes: task.classes.len(),
             class_names: task.classes.iter().map(|class| class.text.clone().into_owned()).collect(),
+            is_generated: true,
             answers_are_drawn: task.task.evaluator() != Evaluator::Exact,
             pad: task.pad(),
             length: task.length_for(settings).max(),

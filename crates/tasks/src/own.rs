@@ -208,6 +208,7 @@ impl OwnData {
             vocabulary: self.alphabet.len() + 1,
             classes: self.classes.len(),
             class_names: self.classes.clone(),
+            is_generated: false,
             answers_are_drawn: false,
             pad,
             length,

@@ -14,8 +14,9 @@ impl BuiltTask {
     /// evaluator, so it means the same for every task: the first and the last bit in even-pairs, the counterpart of the
     /// hidden bit in missing-duplicate, every bit in parity.
     ///
-    /// A task can have a rule of its own instead, [`Task::relevant`](crate::Task::relevant). Only flip-flop has one: if a bit that was written is
-    /// read again, replacing one of the two is illegal, although each of them alone is the answer.
+    /// A task can have a rule of its own instead, [`Task::relevant`](crate::Task::relevant). Flip-flop has one: if a bit that was written is
+    /// read again, replacing one of the two is illegal, although each of them alone is the answer. In associative recall, replacing a key
+    /// is illegal if the key is asked for.
     pub fn relevant_positions(&self, tokens: &[Token]) -> Vec<usize> {
         let Ok(answers) = self.answers(tokens) else { return Vec::new() };
         let sequence = self.without_padding(tokens);

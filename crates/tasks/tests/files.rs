@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{BufReader, Cursor, Read};
 
-use common::task;
+use common::{classification_tasks, task};
 use proptest::prelude::*;
 use semfocus_tasks::{
     DataSettings, Examples, Format, Lines, OwnData, ReadError, Sizes, Tasks, Token, Writer, answer_line, label,
@@ -154,7 +154,7 @@ fn nesting_is_that_of_the_interchange_format() {
 
 #[test]
 fn what_is_written_is_read_again() {
-    for task in Tasks::standard().examples() {
+    for task in classification_tasks() {
         for format in [Format::Tokens, Format::Text, Format::Tsv] {
             let settings = DataSettings::default();
             let Ok(writer) = Writer::new(&task, format, task.length_for(&settings).max()) else {

@@ -31,9 +31,10 @@ proptest! {
     #[test]
     fn any_tokens_are_judged_without_panic(tokens in prop::collection::vec(0u16..20, 0..40)) {
         for task in Tasks::standard().examples() {
-            match task.label(&tokens) {
-                Ok(label) => {
-                    prop_assert!(usize::from(label) < task.classes.len());
+            match task.answers(&tokens) {
+                Ok(answers) => {
+                    let classes = task.classes.len();
+                    prop_assert!(answers.questions.iter().all(|asked| answers.correct_class(asked.target, classes).is_some()));
                     prop_assert!(!task.task.explain(task.without_padding(&tokens)).is_empty());
                 }
                 Err(illegal) => prop_assert!(illegal.index <= tokens.len() && !illegal.reason.is_empty()),

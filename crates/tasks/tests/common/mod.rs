@@ -3,10 +3,24 @@
 
 use semfocus_core::Key;
 use semfocus_tasks::random::Random;
-use semfocus_tasks::{BuiltTask, Illegal, Label, Lengths, Tasks, Token, single_label};
+use semfocus_tasks::{BuiltTask, DataSettings, Examples, Illegal, Label, Length, Lengths, Tasks, Token, single_label};
 
 pub(crate) fn task(name: &str) -> BuiltTask {
     Tasks::standard().find(name).unwrap()
+}
+
+/// The tasks that give every sequence one label. The others ask at tokens.
+pub(crate) fn classification_tasks() -> Vec<BuiltTask> {
+    let has_label = |task: &BuiltTask| {
+        let example = Examples::new(task, &DataSettings::default(), 1, None).unwrap().draw().unwrap();
+        single_label(&example.answers).is_some()
+    };
+    Tasks::standard().examples().filter(has_label).collect()
+}
+
+/// The task's sequences of this length, or the shortest if they are longer.
+pub(crate) fn at_least(task: &BuiltTask, length: usize) -> Length {
+    Length::Exactly(length.max(task.task.min_length()))
 }
 
 /// The class of a sequence of a classification task.
