@@ -178,7 +178,7 @@ fn the_table_has_every_group() {
 fn a_target_on_a_loss_shows_the_loss_first() {
     let scratch = Scratch::new("loss-first");
     let store = store(&scratch, &experiment(&["full", "topk:5"], 3));
-    let evidence = Evidence::read_all(&store, "heldout_excess <= 0.3".parse().unwrap()).unwrap();
+    let evidence = Evidence::read_all(&store, "heldout_excess <= 0.3".parse::<semfocus_core::Goal>().unwrap()).unwrap();
     let contents = Contents::new(&evidence);
     assert_eq!(labels(picture(&contents, "curves"))[0], "held-out excess loss");
     assert_eq!(labels(picture(&contents, "losses")), ["held-out loss"], "one fact once");
