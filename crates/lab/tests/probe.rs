@@ -256,6 +256,27 @@ fn queries_that_ask_are_compared_with_what_they_need() {
     }
 }
 
+/// In associative recall an oracle that keeps a few keys keeps those that hold the answer.
+#[test]
+fn oracles_know_where_associative_recall_has_its_answers() {
+    for task in ["mqar:pairs=3,vocabulary=32", "recall", "induction"] {
+        for (mechanism, expected) in [("oracle:4", 1.0), ("antioracle:4", 0.0)] {
+            for engine in ["fused", "reference"] {
+                let settings = [format!("task={task}"), format!("model.engine={engine}")];
+                let trial =
+                    trial(mechanism, &["model.visibility=causal", "data.length=24", &settings[0], &settings[1]]);
+                let model = model(&trial, 5).with_relevance(relevance(&trial.source, &trial.attention));
+                let record = Prober::new(&trial, &training(&trial), SAMPLES).unwrap().measure(&model, 1, None);
+                for layer in &record.layers {
+                    let found = layer.relevance.unwrap();
+                    assert_eq!(found.recall, expected, "{task} {mechanism} {engine}: {found:?}");
+                    assert_eq!(found.mass > 0.0, expected > 0.0, "{task} {mechanism} {engine}: {found:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn kept_keys_of_two_models_are_compared() {
     let trial = trial("topk:3", &[]);
