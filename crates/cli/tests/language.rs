@@ -250,7 +250,7 @@ fn texts_that_cannot_be_learned_from_are_refused_before_training() {
     check(refused(&["data.online=true"]), "a fixed set of examples");
     check(refused(&["data.length=20"]), "write `text:window=32` in place of the length");
     check(refused(&[&file("train.tsv", b"a b\t1\n")]), "looks like a file of labelled examples");
-    check(refused(&["mechanisms=full,oracle"]), "`oracle` needs to know which positions decide");
+    check(refused(&["mechanisms=full,oracle:5"]), "`oracle:5` needs to know which positions decide");
     let only = SMALL.replace("data.held_out_file = \"held-out.txt\"\n", "");
     scratch.file("small.toml", &only);
     check(refused(&[&file("one.txt", b"only one line")]), "is one document, which cannot be split");
