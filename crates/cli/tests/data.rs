@@ -34,7 +34,8 @@ fn list_tasks() {
     assert_eq!(names[1..TASKS.len()], TASKS[1..]);
     // The others ask at tokens, and nearly all of them take values.
     assert_eq!(names[TASKS.len()], "recall[:pairs,keys=64,values=64]");
-    assert_eq!(names.len(), TASKS.len() + 10);
+    assert_eq!(names.len(), TASKS.len() + 11);
+    assert!(names.last().unwrap().starts_with("text["), "{names:?}");
 
     let json: serde_json::Value = serde_json::from_str(&semfocus(&["list", "tasks", "--json"]).stdout).unwrap();
     let stack = &json["list"][5];

@@ -41,6 +41,36 @@ fn commands_of_the_page_on_tasks() {
 }
 
 #[test]
+fn commands_of_the_page_on_texts() {
+    let scratch = Scratch::new("docs-text");
+    let words = ["the", "president", "of", "united", "states", "speaks", "to", "congress", "about", "peace"];
+    let line =
+        |line: usize| (0..9 + line % 7).map(|word| words[(line * 7 + word * word) % 10]).collect::<Vec<_>>().join(" ");
+    for (name, lines) in [("train", 0..400), ("held-out", 500..600)] {
+        let text: String = lines.map(|number| line(number) + ".\n").collect();
+        scratch.file(&format!("{name}.txt"), &text);
+    }
+    for (name, penn) in [("train", "ptb.train"), ("held-out", "ptb.valid")] {
+        std::fs::copy(scratch.path(&format!("{name}.txt")), scratch.path(&format!("{penn}.txt"))).unwrap();
+    }
+    let commands = commands(include_str!("../../../docs/text.md"));
+    assert_eq!(commands.len(), 4);
+    // So short a text has few different pieces.
+    for command in commands {
+        let pieces =
+            if command.has("figure-19a") { "tokenizer=unigram,vocabulary=30" } else { "form=causal,vocabulary=60" };
+        let task = format!("task=text:{pieces}");
+        let more: &[&str] = if command.is(&["run"]) { &["--smoke", "-q", "-s", &task] } else { &[] };
+        let mut command = command.clone();
+        command
+            .arguments
+            .iter_mut()
+            .for_each(|argument| *argument = argument.replace("text:split", "text:vocabulary=60,split"));
+        command.run(&scratch.path(""), more);
+    }
+}
+
+#[test]
 fn commands_of_the_page_on_experiments() {
     let page = include_str!("../../../docs/experiments.md");
     let scratch = Scratch::new("docs-experiments");
@@ -143,7 +173,7 @@ fn every_page_with_commands_is_tried() {
     let names = pages().into_iter().filter(|(_, page)| has_commands(page)).map(|(name, _)| name);
     // tests/readme.rs tries the README and the pages on running and reading results, tests/slurm.rs that on clusters.
     let tried = ["causes", "cluster", "evidence", "experiments", "reading-results", "run-store", "running", "swaps"];
-    let tried = tried.into_iter().chain(["tasks", "theory"]).map(|name| format!("docs/{name}.md"));
+    let tried = tried.into_iter().chain(["tasks", "text", "theory"]).map(|name| format!("docs/{name}.md"));
     let tried: Vec<String> = std::iter::once("README.md".to_owned()).chain(tried).collect();
     assert_eq!(names.collect::<Vec<_>>(), tried);
 }

@@ -324,7 +324,7 @@ fn lists_and_scripts_are_generated() {
     let experiments = semfocus(&["list", "experiments", "--json"]);
     let experiments: serde_json::Value = serde_json::from_str(&experiments.stdout).unwrap();
     let experiments = experiments["list"].as_array().unwrap();
-    assert_eq!(experiments.len(), 103);
+    assert_eq!(experiments.len(), 122);
     let panel = experiments.iter().find(|entry| entry["name"] == "figure-3a").unwrap();
     assert_eq!((panel["task"].as_str(), panel["scales"][2]["trials"].as_u64()), (Some("listops"), Some(80)));
     assert!(panel["scales"][2]["seconds"].is_null(), "times are only estimated if they are asked for");

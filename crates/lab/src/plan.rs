@@ -503,7 +503,10 @@ mod tests {
         let lab = Lab::standard();
         let mut overrides = text("share", 300);
         overrides.push("task=text:window=4,vocabulary=200,text:window=8,vocabulary=200,text:vocabulary=100".to_owned());
-        let request = Request { experiment: "parity".to_owned(), seeds: Some(9), overrides, ..Request::default() };
+        let mechanisms = Some(["full", "topk:5", "banded:5", "block:5"].map(str::to_owned).to_vec());
+        // At this scale the preset does not say how long sequences are.
+        let (experiment, scale) = ("parity".to_owned(), Some(Scale::Full));
+        let request = Request { experiment, scale, mechanisms, seeds: Some(9), overrides, ..Request::default() };
         let plan = lab.plan(&Experiment::resolve(&request, &lab).unwrap()).unwrap();
         assert_eq!(plan.trials.len(), 3 * 9 * 4);
         let texts = plan.trials.iter().map(|trial| match trial.source.as_ref() {

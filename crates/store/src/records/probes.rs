@@ -28,7 +28,8 @@ pub struct ProbeRecord {
     pub pooled: Summary,
     /// Layer by layer.
     pub layers: Vec<LayerRecord>,
-    /// Norms of the parameters.
+    /// Norms of the parameters, of models about which bounds are proved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norms: Option<ModelNorms>,
     /// Whether examples ask at tokens. The bounds on the steepness of the loss are about the mean over the tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
 /// Files in place of a generated data set.
 #[derive(Debug, ClapArgs)]
 struct FileArgs {
-    /// Data in separate files: the training examples; for the task `text`, a text or a folder of .txt files
+    /// Data in separate files: the training examples; for the task `text`, a text or a folder of texts
     #[arg(long, value_name = "FILE")]
     train_file: Option<String>,
     /// Data in separate files: the held-out examples or text
@@ -56,7 +56,7 @@ struct FileArgs {
     /// Data in separate files: the test examples or text
     #[arg(long, value_name = "FILE")]
     test_file: Option<String>,
-    /// For the task `text`: a .model of SentencePiece or tokenizer.json of Hugging Face [default: it trains one]
+    /// For the task `text`: a tokenizer of SentencePiece (.model) or Hugging Face (tokenizer.json) [default: it trains one]
     #[arg(long, value_name = "FILE")]
     tokenizer_file: Option<String>,
 }

@@ -79,11 +79,23 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
         Args::Tasks { text, json } => {
             let words =
                 |task: &BuiltTask| [task.name().to_owned(), format!("{} {}", task.info.summary, task.info.tests)];
-            let tasks = found(text, "task", lab.tasks.examples(), words)?;
+            // The task that needs a text is not among those that make their examples.
+            let is_text = text.as_ref().is_some_and(|text| *text == TextInfo.name());
+            let tasks = if is_text { Vec::new() } else { found(text, "task", lab.tasks.examples(), words)? };
             let entries: Vec<TaskEntry> = tasks.iter().map(TaskEntry::new).collect();
+            let is_whole = text.is_some();
             emit(out, *json, &entries, |out| {
-                tasks.iter().enumerate().try_for_each(|(index, task)| print_task(index, task, out))?;
-                if text.is_none() { print_text_task(out) } else { Ok(()) }
+                tasks.iter().try_for_each(|task| print_task(task, is_whole, out))?;
+                if is_text || !is_whole {
+                    print_text_task(is_whole, out)?;
+                }
+                if !is_whole {
+                    writeln!(
+                        out,
+                        "`semfocus list tasks NAME` describes a task with its values, tokens, classes and source."
+                    )?;
+                }
+                Ok(())
             })
         }
     }
@@ -241,8 +253,8 @@ fn excludes_bounds(task: &BuiltTask) -> bool {
 }
 
 /// The task that needs a text of the user's.
-fn print_text_task(out: &mut dyn Write) -> Result<(), Error> {
-    writeln!(out, "\n{}", TextInfo.form())?;
+fn print_text_task(is_whole: bool, out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out, "{}", TextInfo.form())?;
     let values = TextInfo.parameters().iter().map(|parameter| format!("{} {}", parameter.name, parameter.meaning));
     let values: Vec<String> = values.collect();
     for (head, text) in [
@@ -250,15 +262,15 @@ fn print_text_task(out: &mut dyn Write) -> Result<(), Error> {
         ("values", values.join("; ").as_str()),
         ("needs", "a text of yours: `data.train_file` and `data.held_out_file`"),
     ] {
-        paragraph(out, &format!("  {head:9}"), text)?;
+        if is_whole || head != "values" {
+            paragraph(out, &format!("  {head:9}"), text)?;
+        }
     }
-    Ok(())
+    Ok(writeln!(out)?)
 }
 
-fn print_task(index: usize, task: &BuiltTask, out: &mut dyn Write) -> Result<(), Error> {
-    if index > 0 {
-        writeln!(out)?;
-    }
+/// Describes a task: as a whole, or only what is asked and how long its sequences are.
+fn print_task(task: &BuiltTask, is_whole: bool, out: &mut dyn Write) -> Result<(), Error> {
     let exclusive = if excludes_bounds(task) { " (bounds excluded)" } else { "" };
     let digits = task.alphabet.iter().take_while(|s| s.meaning == format!("digit {}", s.text)).count();
     let mut tokens = Vec::new();
@@ -291,9 +303,9 @@ fn print_task(index: usize, task: &BuiltTask, out: &mut dyn Write) -> Result<(),
         ("classes", classes),
         ("source", task.info.source.to_owned()),
     ] {
-        if !text.is_empty() {
+        if !text.is_empty() && (is_whole || ["label", "length"].contains(&head)) {
             paragraph(out, &format!("  {head:9}"), &text)?;
         }
     }
-    Ok(())
+    Ok(writeln!(out)?)
 }
