@@ -44,8 +44,8 @@ fn commands_of_the_page_on_tasks() {
 fn commands_of_the_page_on_texts() {
     let scratch = Scratch::new("docs-text");
     let words = ["the", "president", "of", "united", "states", "speaks", "to", "congress", "about", "peace"];
-    let line =
-        |line: usize| (0..9 + line % 7).map(|word| words[(line * 7 + word * word) % 10]).collect::<Vec<_>>().join(" ");
+    let word = |line: usize, word: usize| words[(line * line + word * (line / 10 + 3) + word * word / 3) % 10];
+    let line = |line: usize| (0..9 + line % 7).map(|place| word(line, place)).collect::<Vec<_>>().join(" ");
     for (name, lines) in [("train", 0..400), ("held-out", 500..600)] {
         let text: String = lines.map(|number| line(number) + ".\n").collect();
         scratch.file(&format!("{name}.txt"), &text);

@@ -83,7 +83,7 @@ fn texts_that_do_not_fit_are_refused() {
     let wrong = |spec: &str, held_out: &str| data(spec, &files("refused", train, held_out)).unwrap_err();
     let same = wrong("text:tokenizer=word", train);
     assert!(same.contains("the held-out text says nothing") && same.contains("they are the same"), "{same}");
-    assert!(wrong("text:tokenizer=word", "the dog sat\n").contains("all of its parts occur there"));
+    assert!(wrong("text:tokenizer=word,window=2", "the dog sat\n").contains("all of its parts occur there"));
     let unfit = wrong("text:tokenizer=word,window=1", "un deux trois\n");
     assert!(unfit.contains("it knows only 0 % of the held-out pieces"), "{unfit}");
     let short = wrong("text:tokenizer=word,window=3", "the cat\n");

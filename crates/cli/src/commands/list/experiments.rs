@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args as ClapArgs;
 use semfocus_core::experiment::presets;
 use semfocus_core::names::nearest;
+use semfocus_core::spec::Parts;
 use semfocus_core::{Experiment, Request, Scale};
 use semfocus_lab::Lab;
 use semfocus_lab::estimate::Estimator;
@@ -170,7 +171,8 @@ impl Entry {
 
 fn print(entries: &[Entry], long: bool, out: &mut dyn Write) -> Result<(), Error> {
     let name = |entry: &Entry| match &entry.figure {
-        Some(_) => format!("{:10} {}", entry.name, entry.task),
+        // Its values are in the whole description.
+        Some(_) => format!("{:10} {}", entry.name, Parts::new(&entry.task).name),
         None => entry.name.clone(),
     };
     let width = entries.iter().map(|entry| name(entry).chars().count()).max().unwrap_or(0);

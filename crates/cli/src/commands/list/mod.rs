@@ -90,10 +90,7 @@ pub(crate) fn run(args: &Args, lab: &Lab, out: &mut dyn Write) -> Result<Exit, E
                     print_text_task(is_whole, out)?;
                 }
                 if !is_whole {
-                    writeln!(
-                        out,
-                        "`semfocus list tasks NAME` describes a task with its values, tokens, classes and source."
-                    )?;
+                    writeln!(out, "`semfocus list tasks NAME` adds values, tokens, classes and the source.")?;
                 }
                 Ok(())
             })
@@ -244,7 +241,7 @@ impl<'a> TaskEntry<'a> {
 }
 
 /// More tokens than these are not listed one by one.
-const MOST_SYMBOLS: usize = 40;
+const MOST_SYMBOLS: usize = 20;
 
 /// Whether the bounds of a range of lengths do not occur.
 fn excludes_bounds(task: &BuiltTask) -> bool {
