@@ -3,7 +3,7 @@
 //! | to find | look in |
 //! |---|---|
 //! | the settings of a trial and the list of them | [`settings`] |
-//! | settings of the model, the optimiser, the learning rate, the data | [`model`], [`optimizer`], [`learning_rate`], [`data`] |
+//! | settings of the model, the optimiser, the learning rate, the data | [`model`], [`optimizer`], [`settings::learning_rate`], [`data`] |
 //! | the settings of the study | [`study`] |
 //! | experiment files, presets, overrides | [`experiment`] |
 //! | how mechanisms, tasks and measurements are written, and the values that they take | [`spec`] |
@@ -23,7 +23,6 @@ pub mod data;
 pub mod experiment;
 pub mod file;
 pub mod goal;
-pub mod learning_rate;
 pub mod measurement;
 pub mod mechanism;
 pub mod metric;
@@ -48,7 +47,6 @@ pub use experiment::{
     AnyName, Difference, Expectation, Expected, Experiment, ExperimentError, Names, Outcome, Request, Scale,
 };
 pub use goal::{Goal, Threshold, UnknownFact};
-pub use learning_rate::{RateSchedule, RateSettings};
 pub use measurement::Measurement;
 pub use mechanism::{BASELINE, MechanismList, Schedule};
 pub use metric::{EpochRecord, Evaluation, METRICS, Metric, Metrics};
@@ -60,6 +58,7 @@ pub use question::{Answers, At, Question, Questions, Target};
 pub use random::{Key, Stream, fnv_1a};
 pub use relevant_keys::RelevantKeys;
 pub use settings::TrialSettings;
+pub use settings::learning_rate::{RateSchedule, RateSettings};
 pub use spec::{Parameter, Spec, SpecError, SpecValue, Values};
 pub use trial::{Point, TrialId};
 pub use two_digits::two_digits;

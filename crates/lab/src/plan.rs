@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use semfocus_core::data::Sizes;
 use semfocus_core::{BASELINE, Experiment, ExperimentError, Point, PositionKind, TrialId, TrialSettings, Visibility};
-use semfocus_store::{Checkpoint, IndexEntry};
+use semfocus_store::{Checkpoint, IndexEntry, StoredTokenizer};
 use semfocus_tasks::text::Form;
 use semfocus_tasks::{OwnData, Source, TextData, TextSettings};
 
@@ -14,7 +14,7 @@ use crate::relevance::refusal;
 use crate::schedule::Schedule;
 use crate::training::{TrainingError, with_stored_weights};
 use crate::trial::Trial;
-use crate::{Device, Lab, Tokenizers, TrialAttention};
+use crate::{Device, Lab, Tokenizers, TrialAttention, texts};
 
 /// The trials of an experiment, in the order in which they are run: all mechanisms with the first seed, then all with the
 /// second, so that whatever is finished can be compared.
@@ -48,6 +48,22 @@ impl Plan {
             }
         }
         notes
+    }
+
+    /// The tokenizers that a run with these trials keeps.
+    pub fn tokenizers(&self) -> Vec<StoredTokenizer> {
+        let mut all: Vec<StoredTokenizer> = Vec::new();
+        for trial in &self.trials {
+            let Source::Text(data) = trial.source.as_ref() else { continue };
+            let given = trial.settings.data.tokenizer_file.as_deref();
+            let key = texts::key(&data.settings, given, data.text.train_checksum());
+            if all.iter().all(|other| other.key != key) {
+                let tokenizer = &data.text.tokenizer;
+                let extension = tokenizer.format().extension();
+                all.push(StoredTokenizer::new(key, extension, tokenizer.contents().to_vec()));
+            }
+        }
+        all
     }
 
     /// The index of the run.

@@ -7,10 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use semfocus_core::{TrialSettings, fnv_1a};
 use semfocus_store::{Store, StoreError, StoredTokenizer};
 use semfocus_tasks::text::TextTaskError;
-use semfocus_tasks::{Source, Text, TextData, TextSettings};
+use semfocus_tasks::{Text, TextData, TextSettings};
 use semfocus_text::{Corpus, Format, TextError, Tokenizer};
-
-use crate::Plan;
 
 /// Where the tokenizers of a run come from.
 #[derive(Clone, Debug)]
@@ -146,28 +144,10 @@ fn parse(kept: StoredTokenizer) -> Result<Tokenizer, TextError> {
 }
 
 /// What the tokenizer of a run is known by: the file that was named, or the training text and what was asked for.
-fn key(values: &TextSettings, given: Option<&str>, train_checksum: u64) -> u64 {
+pub(crate) fn key(values: &TextSettings, given: Option<&str>, train_checksum: u64) -> u64 {
     let what = match given {
         Some(file) => format!("file {file}"),
         None => format!("{} {:?} {train_checksum:016x}", values.kind.name(), values.vocabulary),
     };
     fnv_1a(what.bytes())
-}
-
-impl Plan {
-    /// The tokenizers that a run with these trials keeps.
-    pub fn tokenizers(&self) -> Vec<StoredTokenizer> {
-        let mut all: Vec<StoredTokenizer> = Vec::new();
-        for trial in &self.trials {
-            let Source::Text(data) = trial.source.as_ref() else { continue };
-            let given = trial.settings.data.tokenizer_file.as_deref();
-            let key = key(&data.settings, given, data.text.train_checksum());
-            if all.iter().all(|other| other.key != key) {
-                let tokenizer = &data.text.tokenizer;
-                let extension = tokenizer.format().extension();
-                all.push(StoredTokenizer::new(key, extension, tokenizer.contents().to_vec()));
-            }
-        }
-        all
-    }
 }

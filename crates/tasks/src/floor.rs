@@ -1,9 +1,7 @@
 //! The loss of the best possible predictor, and that of a predictor that knows only how frequent the classes are.
 
 use semfocus_core::question::{Answers, Questions, Target};
-use semfocus_core::{DataFacts, SplitFacts};
 
-use crate::generate::Dataset;
 use crate::split::Split;
 
 /// The mean loss of a predictor over the questions of several sequences, by their weights.
@@ -56,18 +54,6 @@ impl Split {
         let loss: f64 =
             frequencies(&self.questions, classes).iter().zip(of_class).map(|(count, loss)| count * loss).sum();
         (weight > 0.0).then(|| loss / weight)
-    }
-}
-
-impl Dataset {
-    /// What is known of the splits, by which losses are read.
-    pub fn facts(&self) -> DataFacts {
-        let of = |split: &Split| SplitFacts {
-            floor: split.floor.filter(|loss| loss.is_finite()),
-            unigram: split.unigram_loss(&self.train, self.classes),
-            characters: split.characters,
-        };
-        DataFacts { train: of(&self.train), held_out: of(&self.held_out), test: of(&self.test) }
     }
 }
 

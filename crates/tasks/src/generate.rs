@@ -17,7 +17,7 @@
 use std::collections::HashSet;
 
 use semfocus_core::question::{Answers, At, Target, is_distribution};
-use semfocus_core::{DataSettings, Key, Stream};
+use semfocus_core::{DataFacts, DataSettings, Key, SplitFacts, Stream};
 
 use crate::floor::Mean;
 use crate::random::Random;
@@ -289,6 +289,16 @@ impl Dataset {
     /// The [unigram loss](Split::unigram_loss) on the held-out split.
     pub fn held_out_unigram_loss(&self) -> Option<f64> {
         self.held_out.unigram_loss(&self.train, self.classes)
+    }
+
+    /// What is known of the splits, by which losses are read.
+    pub fn facts(&self) -> DataFacts {
+        let of = |split: &Split| SplitFacts {
+            floor: split.floor.filter(|loss| loss.is_finite()),
+            unigram: split.unigram_loss(&self.train, self.classes),
+            characters: split.characters,
+        };
+        DataFacts { train: of(&self.train), held_out: of(&self.held_out), test: of(&self.test) }
     }
 
     /// The splits by name.

@@ -1,11 +1,11 @@
 //! All settings of a trial: what is trained on what, and how.
 
+pub mod learning_rate;
 mod registry;
 mod setting;
 
 use crate::data::DataSettings;
 use crate::goal::Goal;
-use crate::learning_rate::RateSettings;
 use crate::mechanism::{Layers, Schedule};
 use crate::model::{ConfigError, ModelConfig, Visibility};
 use crate::optimizer::{OptimizerConfig, Rule};
@@ -15,6 +15,8 @@ use crate::trial::TrialId;
 pub(crate) use registry::alternative;
 pub use registry::{all, find};
 pub use setting::{Role, Setting};
+
+use learning_rate::RateSettings;
 
 /// Everything that determines a trial: the same settings give the same bits.
 #[derive(Clone, Debug, PartialEq)]

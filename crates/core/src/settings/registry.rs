@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use toml::Value;
 
+use super::learning_rate::RateSchedule;
 use super::setting::{Role, Setting, choice, count, field, file, flag, number, task_value, text, whole};
-use crate::learning_rate::RateSchedule;
 use crate::mechanism::{Layers, Schedule};
 use crate::model::{Activation, Engine, Head, Initialisation, PositionKind, Visibility};
 use crate::names::shortened;

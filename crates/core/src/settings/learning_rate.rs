@@ -1,6 +1,6 @@
 //! How the learning rate changes during training.
 
-use crate::settings::Training;
+use super::Training;
 
 /// What the learning rate does after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
