@@ -90,7 +90,7 @@ fn a_run_makes_its_tokenizer_once_and_workers_read_it() {
     let worked = semfocus(&["work", &dir, "--quiet"]);
     assert_eq!(worked.code, 0, "{}", worked.stderr);
     assert!(trials(&dir).iter().all(|trial| epochs(trial).len() == 3));
-    assert_eq!(tokenizers(&dir), [kept.clone()]);
+    assert_eq!(tokenizers(&dir), std::slice::from_ref(kept));
     assert_eq!(semfocus(&["verify", &dir]).code, 0);
     // Another tokenizer is refused, and made again by `run`.
     std::fs::write(kept, [&contents[..], b" "].concat()).unwrap();

@@ -13,7 +13,7 @@ use crate::task::{BuiltTask, POSITION, Slice, Token};
 pub struct SliceTable {
     /// The property.
     pub slice: Slice,
-    /// The values that occur, [rounded down to two digits](two_digits), in ascending order.
+    /// The values that occur, [rounded down to two digits](two_digits()), in ascending order.
     pub values: Vec<u32>,
     /// For each question of the split the index of its value in `values`; none if it is left out.
     pub places: Vec<Option<u32>>,

@@ -33,7 +33,7 @@ pub struct SliceRecord {
 
 impl SliceRecord {
     /// Whether slices are recorded after a number of epochs: after the first hundred, then after those that are
-    /// [numbers of two digits](two_digits), so that long trials have short files.
+    /// [numbers of two digits](two_digits()), so that long trials have short files.
     pub fn is_due(epoch: usize) -> bool {
         two_digits(epoch) == epoch
     }
