@@ -296,7 +296,7 @@ fn goals_on_the_way_to_the_floor_are_those_of_the_data_of_each_trial() {
     assert!(last.contains_key("train_perplexity") && !last.contains_key("train_excess"), "{last:?}");
     let excess = Evidence::read(&store, "heldout_excess <= 0.31".parse::<Goal>().unwrap()).unwrap();
     assert_eq!(times(&excess), [Some(18.0), Some(8.0)]);
-    // A trial whose status is damaged is left out, which is said.
+    // A trial whose status is damaged is left out, and the output names it.
     let status = trials[1].path().join("status.json");
     let text = std::fs::read_to_string(&status).unwrap();
     std::fs::write(&status, text.replace("1.2", "1.3")).unwrap();
